@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+# One Makefile for all; every output stands under build/ (build-address-undefined/ with SANITIZE).
+PREFIX   ?= /usr/local
+SANITIZE ?=
+VERSION  := 0.1.0
+comma := ,
+BUILD := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
+SAN   := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+PACKAGES := libunwind-ptrace libunwind-generic libdw libelf zlib jansson
+PKG_CONFIG ?= pkg-config
+ifneq ($(filter-out clean help check-layers format-check dist,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(shell uname -m),x86_64)
+$(error this profiler is for x86-64 Linux only, this machine is $(shell uname -m))
+endif
+ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
+$(error libraries are missing: apt-get install pkg-config libunwind-dev libdw-dev libelf-dev libiberty-dev zlib1g-dev libjansson-dev (or run ./bootstrap demo))
+endif
+endif
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+LIBIBERTY ?= -liberty
+LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lunwind-x86_64 $(LIBIBERTY) -lm -pthread
+
+WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wvla -Wshadow \
+	$(if $(filter 1,$(WERROR)),-Werror)
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -iquote . -iquote $(BUILD) -O2 -g -pthread \
+	$(WARN) $(PKG_CFLAGS) $(SAN) $(CPPFLAGS) $(CFLAGS)
+say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $(2);)
+
+FOLDERS  := base target unwind python symbolize cython sample output
+SOURCES  := $(sort $(foreach d,$(FOLDERS) src,$(wildcard $(d)/*.c)))
+HEADERS  := $(sort $(foreach d,$(FOLDERS) src,$(wildcard $(d)/*.h)))
+COMMANDS := pdump precord
+MAINS    := $(COMMANDS:%=src/%.c)
+PARTS    := $(filter-out $(MAINS),$(SOURCES))
+PART_OBJECTS := $(PARTS:%.c=$(BUILD)/%.o)
+LIBRARY_OBJECTS := $(filter-out $(BUILD)/src/%,$(PART_OBJECTS))
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*_test.c))
+TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
+
+all: $(COMMANDS:%=$(BUILD)/%)
+
+$(COMMANDS:%=$(BUILD)/%): $(BUILD)/%: $(BUILD)/src/%.o $(PART_OBJECTS)
+	$(call say,LD,$@)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+
+$(BUILD)/%.o: %.c $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Changes only when the flags do, so that other flags mean a rebuild.
+$(BUILD)/.flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS)' > $@
+
+# The SVG's script, as a C array: output/svg.js stays a file that an editor understands.
+$(BUILD)/output/svg.o: $(BUILD)/output/svg_script.h
+$(BUILD)/output/svg_script.h: output/svg.js
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)od -An -v -tx1 $< | sed 's/\([0-9a-f][0-9a-f]\)/0x\1,/g' | \
+	(echo 'static const char svg_script[] = {'; cat; echo '0};') > $@
+
+$(BUILD)/tests/%: tests/%.c $(LIBRARY_OBJECTS) $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(LIBRARY_OBJECTS) $(LDFLAGS) -lcmocka $(LIBS)
+
+tests: $(UNIT_TESTS) $(TEST_TOOLS)
+
+check: all tests check-layers check-headers
+	@BUILD=$(BUILD) tests/run
+
+check-unit: $(UNIT_TESTS)
+	@BUILD=$(BUILD) tests/run unit
+
+check-layers:
+	@awk -f tests/layers.awk tests/layers.txt $(SOURCES) $(HEADERS)
+
+# Every header compiles alone.
+check-headers: $(HEADERS:%.h=$(BUILD)/%.h.ok)
+$(BUILD)/%.h.ok: %.h $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(call say,HDR,$<)$(CC) $(ALL_CFLAGS) -fsyntax-only -x c $< && touch $@
+
+format-check:
+	clang-format --dry-run --Werror $(SOURCES) $(HEADERS)
+
+bench: all
+	@BUILD=$(BUILD) bench/run
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	install -m 755 $(COMMANDS:%=$(BUILD)/%) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(COMMANDS:%=docs/%.1) $(DESTDIR)$(PREFIX)/share/man/man1
+	for c in $(COMMANDS); do \
+		install -m 644 completions/$$c.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; \
+		install -m 644 completions/$$c.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$c; \
+		install -m 644 completions/$$c.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish; \
+	done
+
+uninstall:
+	for c in $(COMMANDS); do \
+		rm -f $(DESTDIR)$(PREFIX)/bin/$$c $(DESTDIR)$(PREFIX)/share/man/man1/$$c.1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$c \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish; \
+	done
+
+dist:
+	git archive --prefix=pdump-$(VERSION)/ -o pdump-$(VERSION).tar.gz HEAD
+
+clean:
+	rm -rf build build-*
+
+-include $(OBJECTS:.o=.d) $(UNIT_TESTS:%=%.d) $(TEST_TOOLS:%=%.d)
+.DELETE_ON_ERROR:
+.PHONY: all tests check check-unit check-layers check-headers format-check bench install uninstall \
+	dist clean FORCE
+FORCE:

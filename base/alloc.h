@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocation that does not return on failure: the one place below src/ that may end the program.
+ * Every size that comes from the target is bounded by the caller before it gets here.
+ */
+#ifndef BASE_ALLOC_H
+#define BASE_ALLOC_H
+
+#include "base/types.h"
+
+void *alloc_zeroed(size_t count, size_t size) __attribute__((malloc));
+void *alloc_resized(void *memory, size_t count, size_t size);
+char *alloc_string(const char *text) __attribute__((malloc));
+
+/*
+ * Makes room for `needed` items: grows *items (of *capacity items of `size` bytes) by doubling.
+ * Returns the array, to be assigned back. New room is not zeroed.
+ */
+void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size);
+
+/* Number of allocations made so far through this file, by all threads; tests count with it. */
+uint64_t alloc_count(void);
+
+#endif

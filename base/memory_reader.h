@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of a target, wherever it is: a live process, a raw sample, a core file, a test's array.
+ * Implementations embed struct memory_reader as their first member and fill in read().
+ */
+#ifndef BASE_MEMORY_READER_H
+#define BASE_MEMORY_READER_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/types.h"
+
+struct memory_reader {
+	/*
+	 * Copies exactly `size` bytes at `address`: all or nothing. On failure the buffer's content
+	 * is undefined and *error (may be NULL) says GONE (not mapped, process ended), ABSENT (not
+	 * part of this copy) or DENIED.
+	 */
+	bool (*read)(const struct memory_reader *reader, remote_addr address, void *buffer,
+		     size_t size, struct error *error);
+};
+
+static inline bool MUST_CHECK memory_read(const struct memory_reader *reader, remote_addr address,
+					  void *buffer, size_t size, struct error *error)
+{
+	return reader->read(reader, address, buffer, size, error);
+}
+
+static inline bool MUST_CHECK memory_read_u64(const struct memory_reader *reader,
+					      remote_addr address, uint64_t *value,
+					      struct error *error)
+{
+	return reader->read(reader, address, value, sizeof(*value), error);
+}
+
+static inline bool MUST_CHECK memory_read_u32(const struct memory_reader *reader,
+					      remote_addr address, uint32_t *value,
+					      struct error *error)
+{
+	return reader->read(reader, address, value, sizeof(*value), error);
+}
+
+/*
+ * Reads a NUL-terminated string of at most size-1 bytes into text, always terminated. Fails with
+ * CORRUPT when no NUL comes in time, and as read() does.
+ */
+bool MUST_CHECK memory_read_string(const struct memory_reader *reader, remote_addr address,
+				   char *text, size_t size, struct error *error);
+
+#endif

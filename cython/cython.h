@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cython: from the C names it generates to the names the author wrote, and from lines of the
+ * generated C file to lines of the .pyx file. Knows names and files, no process.
+ */
+#ifndef CYTHON_CYTHON_H
+#define CYTHON_CYTHON_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+
+enum cython_kind {
+	CYTHON_NOT,       /* not a Cython name */
+	CYTHON_FUNCTION,  /* body: pf, f, gb, lambda */
+	CYTHON_WRAPPER,   /* pw, slot, getprop, specialmethod: one frame together with its body */
+	CYTHON_MODULE,    /* module body: "<module>" */
+	CYTHON_HELPER,    /* __Pyx_*, memoryview code ...: hidden */
+};
+
+struct cython_name {
+	enum cython_kind kind;
+	const char *name;   /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
+	const char *base;   /* equal (same pointer) for wrapper and body of one function */
+};
+
+/*
+ * Demangles one symbol. `module`: dotted name or any dotted suffix of the extension's ("pkg.mod", "mod"), as told
+ * by its file name; NULL: not known.
+ */
+struct cython_name cython_demangle(struct interner *interner, const char *symbol,
+				   const char *module);
+
+/* "…/implicit/_als.cpython-311-x86_64-linux-gnu.so" -> "implicit._als"-like dotted name; interned;
+ * all directory components are kept, the demangler matches suffixes. */
+const char *cython_module_of_path(struct interner *interner, const char *path);
+
+/* Generated C files read and remapped, once each. */
+struct cython_sources;
+
+/* How a source file is opened: in the target's root, regular files only; -1: not there. */
+typedef int (*cython_open_file)(void *context, const char *path);
+
+struct cython_sources *cython_sources_new(struct interner *interner, cython_open_file open_file,
+					  void *context);
+void cython_sources_free(struct cython_sources *sources); /* NULL accepted */
+
+struct cython_line {
+	const char *file; /* as in the marker: "pkg/mod.pyx"; interned */
+	int line;
+};
+
+/*
+ * Maps a line of a generated file. `c_file`, `directory` as DWARF gives them; `extension`: path
+ * of the extension module (the file is looked for beside it, too). A file and line that are a
+ * .pyx, .pxd or .pxi already are given back as they are. False: no mapping, the name alone is shown.
+ */
+bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
+		     const char *extension, int c_line, struct cython_line *line);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads a CPython interpreter out of any memory_reader: its runtime, threads, frames, code
+ * objects and lines. Everything goes through the reader, so that the same functions run on a
+ * stopped thread (to find what must be copied) and on the copy (to decode it).
+ */
+#ifndef PYTHON_PYTHON_H
+#define PYTHON_PYTHON_H
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "base/memory_reader.h"
+#include "target/target.h"
+
+/* ---- the runtime: runtime.c ----------------------------------------------------------------- */
+
+struct python_runtime;
+
+/*
+ * Finds the interpreter among the modules: a libpython, the executable, any module with
+ * _PyRuntime or a .PyRuntime section; then its version and layout. ABSENT: no interpreter here;
+ * UNSUPPORTED: a version without a layout, named in the message; TORN: not initialised or
+ * finalizing.
+ */
+bool MUST_CHECK python_runtime_open(struct module_table *table, const struct memory_reader *memory,
+				    struct python_runtime **runtime, struct error *error);
+void python_runtime_free(struct python_runtime *runtime); /* NULL accepted */
+
+const char *python_runtime_version(const struct python_runtime *runtime); /* "3.11.2" */
+const struct module *python_runtime_module(const struct python_runtime *runtime);
+
+/* True when the address (run-time) lies in code of the interpreter's own module. */
+bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
+
+/* How eval activations and Python frames are tied together in this version. */
+enum python_join {
+	PYTHON_JOIN_RECORD, /* each activation has a record that lies in its native frame (3.10+) */
+	PYTHON_JOIN_COUNT,  /* one frame an activation, counted from the outermost (<= 3.9) */
+};
+enum python_join python_runtime_join(const struct python_runtime *runtime);
+
+/* ---- threads: threads.c ---------------------------------------------------------------------- */
+
+struct python_thread {
+	remote_addr tstate;
+	remote_addr interpreter;
+	uint64_t thread_id;        /* pthread_self() */
+	uint64_t native_thread_id; /* kernel thread id in the target's namespace; 0: not known */
+	uint64_t id;               /* PyThreadState.id: never reused within an interpreter */
+};
+
+/* All thread states of all interpreters, newest interpreter first; *threads malloc'ed, the
+ * caller frees. At most 65,536. TORN when the lists changed under us. */
+bool MUST_CHECK python_threads(const struct python_runtime *runtime,
+			       const struct memory_reader *memory, struct python_thread **threads,
+			       size_t *count, struct error *error);
+
+/*
+ * A number that changes when a thread state is added: the heads of the interpreters' lists,
+ * mixed. A few reads; may run in the pause.
+ */
+bool MUST_CHECK python_threads_stamp(const struct python_runtime *runtime,
+				     const struct memory_reader *memory, uint64_t *stamp,
+				     struct error *error);
+
+/* The name given by the threading module ("Thread-1 (worker)"; clean UTF-8, interned), or NULL. */
+const char *python_thread_name(const struct python_runtime *runtime,
+			       const struct memory_reader *memory,
+			       const struct python_thread *thread, struct interner *interner);
+
+/* ---- one thread's stack: stack.c ------------------------------------------------------------- */
+
+/*
+ * What the taker calls while the thread is stopped: reads, through `memory`, every byte that
+ * python_stack_read will need for this thread state: thread state, entry records, data-stack chunks, frames, the
+ * identity of each code object, who holds the GIL, whether the collector runs. `memory` is the
+ * taker's recording reader; nothing is returned but success. `known` (may be NULL) tells which
+ * code objects are known already; of others all that python_code_read needs is read, too, and they are
+ * added. Allocates nothing after warm-up except for unknown code objects.
+ */
+struct python_known_codes;
+struct python_known_codes *python_known_codes_new(void);
+void python_known_codes_free(struct python_known_codes *known);
+
+bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
+				   const struct memory_reader *memory, remote_addr tstate,
+				   struct python_known_codes *known, struct error *error);
+
+/* A code object, decoded once. Owned by the cache, valid for its life. Strings are clean UTF-8. */
+struct python_code {
+	uint32_t id;             /* index in the cache */
+	remote_addr address;
+	const char *name;        /* qualified from 3.11 on: "Hopper.go" */
+	const char *file;        /* co_filename */
+	int32_t first_line;
+	const uint8_t *line_table;
+	uint32_t line_table_size;
+	uint64_t identity;       /* what tells it from another object at the same address */
+};
+
+struct python_code_cache;
+struct python_code_cache *python_code_cache_new(struct interner *interner);
+void python_code_cache_free(struct python_code_cache *cache);
+const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id);
+
+struct python_frame {
+	remote_addr address;     /* of the frame object or _PyInterpreterFrame */
+	const struct python_code *code;
+	int32_t instruction;     /* byte offset in the code; -1: not started */
+	int32_t line;            /* 0: none */
+};
+
+/*
+ * One activation of the eval function, and the run of Python frames that it executes:
+ * frames[first] (innermost) .. frames[first + count - 1]. count may be 0: entered, no frame yet.
+ */
+struct python_activation {
+	remote_addr record;      /* lies in the native frame's [sp, cfa); 0: join by count */
+	uint32_t first, count;
+};
+
+/* Frames and activations innermost first. Arrays are kept and reused from call to call. */
+struct python_stack {
+	struct python_frame *frames;
+	size_t count, frame_capacity;
+	struct python_activation *activations;
+	size_t activation_count, activation_capacity;
+	uint32_t skipped_records; /* entry records linked before they were filled, dropped */
+	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below) */
+	bool holds_gil, gc_running;
+	bool has_gil;            /* false: this build has none (free-threaded) */
+	uint64_t thread_id, native_thread_id; /* as in the copy: to verify the join */
+	remote_addr gil;         /* address of the GIL's struct, to recognise who waits for it */
+	uint32_t gil_size;
+};
+
+void python_stack_init(struct python_stack *stack);
+void python_stack_release(struct python_stack *stack);
+
+/*
+ * A native frame's slice of the stack, innermost first, as found by the unwinder: where an entry record
+ * chain is broken (3.11: `previous` stale in the eval function's prologue), it is rebuilt from the outermost
+ * record inwards by looking for its address in the slices. NULL slices: no rebuild.
+ */
+struct python_slice {
+	remote_addr sp, cfa;
+};
+
+/*
+ * Decodes the thread's Python stack from the copy. TORN when the chain cannot be followed to its
+ * end (the stack so far is not given out); CORRUPT on a loop or beyond 200,000 frames.
+ */
+bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
+				  const struct memory_reader *memory, remote_addr tstate,
+				  const struct python_slice *slices, size_t slice_count,
+				  struct python_code_cache *codes, struct python_stack *stack,
+				  struct error *error);
+
+/* ---- lines: lines.c -------------------------------------------------------------------------- */
+
+enum python_line_format { PYTHON_LINES_310, PYTHON_LINES_311 };
+
+/* Line of the byte offset, 0: none (no location). Bounded by the table's size, never fails. */
+int32_t python_line_of(enum python_line_format format, const uint8_t *table, size_t size,
+		       int32_t first_line, int32_t instruction);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process we look at: its memory, threads, mappings and ELF files, and the power to stop its
+ * threads. The only folder that calls ptrace, process_vm_readv or opens /proc.
+ */
+#ifndef TARGET_TARGET_H
+#define TARGET_TARGET_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/memory_reader.h"
+#include "base/types.h"
+
+/* x86-64 registers by their DWARF numbers (System V ABI, AMD64 supplement, figure 3.36). */
+enum register_number {
+	REGISTER_RAX, REGISTER_RDX, REGISTER_RCX, REGISTER_RBX, REGISTER_RSI, REGISTER_RDI,
+	REGISTER_RBP, REGISTER_RSP, REGISTER_R8, REGISTER_R9, REGISTER_R10, REGISTER_R11,
+	REGISTER_R12, REGISTER_R13, REGISTER_R14, REGISTER_R15, REGISTER_RIP,
+	REGISTER_COUNT
+};
+
+struct registers {
+	uint64_t value[REGISTER_COUNT];
+	uint64_t fs_base;   /* pthread_self() with glibc and musl; 0: not known */
+	uint32_t known;     /* bit N: value[N] holds; a blocked thread gives RSP and RIP alone */
+};
+
+/* ---- the process: process.c -------------------------------------------------------------- */
+
+struct target;
+
+/* Opens /proc/PID; traces nothing. GONE: no such process (or a zombie); DENIED; SYSTEM. */
+bool MUST_CHECK target_open(pid_t pid, struct target **target, struct error *error);
+void target_free(struct target *target); /* NULL accepted */
+
+pid_t target_pid(const struct target *target);
+const char *target_command_line(const struct target *target); /* "python3 train.py", clean UTF-8 */
+const char *target_executable(const struct target *target);   /* as the target names it */
+
+/* Reads by process_vm_readv; any thread of ours, also in the pause. Lives as long as target. */
+const struct memory_reader *target_memory(const struct target *target);
+
+/* One remote range of a gathered read. */
+struct target_range {
+	remote_addr address;
+	size_t size;
+};
+
+/*
+ * One process_vm_readv of up to 1,024 ranges into one buffer, back to back. Returns the number of
+ * bytes read, which stops at the first hole (later ranges are skipped), or -1 with errno set.
+ * May run in the pause.
+ */
+ssize_t target_read_ranges(const struct target *target, const struct target_range *ranges,
+			   size_t count, void *buffer);
+
+/* True while /proc/PID is the same process and not a zombie. */
+bool target_alive(const struct target *target);
+
+/* Changes when the process executes another program (device and inode of its executable, start
+ * of its memory map). */
+bool target_image_key(const struct target *target, uint64_t *key, struct error *error);
+
+/*
+ * Opens a path as the target sees it (/proc/PID/root), regular files only, read-only, never
+ * following a link out of that root and never blocking on a fifo. -1 and *error when not there.
+ */
+int target_open_file(const struct target *target, const char *path, struct error *error);
+
+/* A descriptor of the target's root directory (O_PATH), owned by target; -1 when not readable. */
+int target_root(const struct target *target);
+
+/*
+ * Why tracing this process is denied, and what to do about it, as lines for stderr, each ended by
+ * a newline ("  why: ...\n  try: ...\n"); text is size bytes. os_errno: what the system said.
+ */
+void target_explain_denial(pid_t pid, int os_errno, char *text, size_t size);
+
+/* ---- threads: thread.c ------------------------------------------------------------------- */
+
+struct target_thread {
+	pid_t tid;           /* in our PID namespace */
+	pid_t namespace_tid; /* in the target's innermost PID namespace (NSpid) */
+	char name[32];       /* the kernel's comm, cleaned */
+	char state;          /* R, S, D, T, t, Z ... of /proc/PID/task/TID/stat */
+};
+
+/* All threads now, in the order of the kernel's list; *threads is malloc'ed, the caller frees. */
+bool MUST_CHECK target_threads(const struct target *target, struct target_thread **threads,
+			       size_t *count, struct error *error);
+
+/* Cheap: the number of threads now, or 0 when the process is gone. */
+size_t target_thread_count(const struct target *target);
+
+/* What a thread waits in (/proc/PID/task/TID/syscall). */
+struct target_wait {
+	bool running;        /* on or waiting for a CPU: nothing else is known */
+	long number;         /* the system call; -1: blocked, but not in a system call */
+	uint64_t arguments[6];
+	remote_addr sp, pc;
+};
+
+/* Files of one thread, kept open so that a look at it is one pread. */
+struct target_thread_files;
+bool MUST_CHECK target_thread_files_open(const struct target *target, pid_t tid,
+					 struct target_thread_files **files, struct error *error);
+void target_thread_files_close(struct target_thread_files *files); /* NULL accepted */
+
+/* About 2 us. GONE when the thread ended. May run in the pause. */
+bool MUST_CHECK target_thread_wait(const struct target_thread_files *files,
+				   struct target_wait *wait, struct error *error);
+
+/* How often the thread was scheduled so far (schedstat): unchanged means it has not run. */
+bool MUST_CHECK target_thread_runs(const struct target_thread_files *files, uint64_t *runs,
+				   struct error *error);
+
+/* CPU the thread last ran on, or -1. */
+int target_thread_cpu(const struct target_thread_files *files);
+
+/* The name of a system call ("futex"), or NULL. */
+const char *target_syscall_name(long number);
+
+/* ---- stopping: tracer.c; all calls from the thread that made the tracer ------------------- */
+
+/*
+ * Traces threads of one process and knows at each moment which are stopped. When the thread that
+ * made it exits, or is killed, the kernel detaches everything and the target runs on.
+ */
+struct tracer;
+
+struct tracer *tracer_new(const struct target *target);
+
+/* Resumes every stopped thread and releases the memory; detaching is left to the thread's exit
+ * (a detach would need another stop). NULL accepted. */
+void tracer_free(struct tracer *tracer);
+
+/* PTRACE_SEIZE, once a thread; no stop. Already traced by us: true. DENIED, GONE. */
+bool MUST_CHECK tracer_seize(struct tracer *tracer, pid_t tid, struct error *error);
+
+/*
+ * Stops a seized thread and reads its registers. Waits at most `patience_us` (BUSY then: the
+ * thread is uninterruptible; its late stop is consumed and resumed by tracer_poll). A thread in a
+ * group-stop is read as it is and stays stopped. GONE. Runs in the pause, allocates nothing.
+ */
+bool MUST_CHECK tracer_stop(struct tracer *tracer, pid_t tid, unsigned patience_us,
+			    struct registers *registers, struct error *error);
+
+/* Lets a stopped thread run on: the signal that stopped it is delivered, a group-stop is kept. */
+void tracer_resume(struct tracer *tracer, pid_t tid);
+void tracer_resume_all(struct tracer *tracer);
+
+/* Forgets a thread that has ended. */
+void tracer_forget(struct tracer *tracer, pid_t tid);
+
+enum tracer_event { TRACER_NOTHING, TRACER_THREAD_ENDED, TRACER_EXEC, TRACER_PROCESS_ENDED };
+
+/*
+ * Consumes whatever the traced threads report (signals, late stops, ends) and passes it on. Call
+ * it between samples, until it returns TRACER_NOTHING. *tid: whom the event concerns; *status: wait status of
+ * TRACER_PROCESS_ENDED, when we are its parent or tracer.
+ */
+enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
+
+/* Sleeps until the deadline (CLOCK_MONOTONIC, ns) or until a traced thread reports something.
+ * SIGCHLD must be blocked in every thread of ours. True: there is something to poll. */
+bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns);
+
+/* ---- modules: module.c, module_table.c, elf_file.c ---------------------------------------- */
+
+struct module_segment {
+	uint64_t vaddr, file_offset, file_size, memory_size;
+	uint32_t flags; /* PF_X ... */
+};
+
+struct module_section {
+	const char *name;
+	uint64_t vaddr, file_offset, size;
+	uint32_t type, index;
+	uint64_t flags;
+};
+
+/*
+ * One ELF image mapped into the target. Lives as long as its table: an unloaded library keeps its
+ * struct, so that samples taken before still resolve.
+ */
+struct module {
+	uint32_t id;             /* index in the table; never reused */
+	const char *path;        /* as the target names it; "[vdso]" */
+	const char *name;        /* its last component, without " (deleted)" */
+	uint64_t device, inode;
+	struct build_id build_id;
+	uint64_t load_bias;      /* run-time address - ELF address */
+	remote_addr start, end;  /* what its mappings span */
+	int fd;                  /* the file, read-only; -1: bytes */
+	const void *bytes;       /* the whole ELF image when there is no file (vDSO, deleted) */
+	size_t bytes_size;
+	struct module_segment *segments; /* PT_LOAD, in order of vaddr */
+	size_t segment_count;
+	struct module_section *sections; /* may be none (no section headers) */
+	size_t section_count;
+	uint64_t eh_frame_hdr, eh_frame_hdr_size; /* ELF address of PT_GNU_EH_FRAME; size 0: none */
+	uint64_t dynamic, dynamic_size;           /* PT_DYNAMIC */
+	bool fixed;              /* ET_EXEC */
+	void *unwind_cache;      /* owned by unwind/: see unwinder_free */
+};
+
+struct mapping {
+	remote_addr start, end;
+	uint64_t offset;
+	uint32_t protection;     /* PROT_READ | PROT_EXEC ... */
+	struct module *module;   /* NULL: not an ELF file (heap, stack, data file) */
+	const char *path;        /* "" for anonymous memory; "[heap]", "[stack]" */
+};
+
+struct module_table {
+	uint64_t generation;     /* changes whenever any mapping of code or of a module changed */
+	struct mapping *mappings; /* in order of address, not overlapping */
+	size_t mapping_count;
+	struct module **modules; /* all ever seen */
+	size_t module_count, module_capacity;
+	size_t last_hit;
+};
+
+void module_table_init(struct module_table *table);
+void module_table_release(struct module_table *table);
+
+/* Reads /proc/PID/maps anew; *changed (may be NULL) tells whether the generation moved. */
+bool MUST_CHECK module_table_refresh(struct module_table *table, const struct target *target,
+				     bool *changed, struct error *error);
+
+/* For replay and tests: makes a module from an open file (taken over by the table) or from bytes
+ * (copied), with no mapping yet. Fails with CORRUPT when it is not a 64-bit x86-64 ELF image. */
+bool MUST_CHECK module_table_add(struct module_table *table, const char *path, int fd,
+				 const void *bytes, size_t bytes_size, uint64_t load_bias,
+				 struct module **module, struct error *error);
+
+/* Replaces all mappings (copied; path strings must outlive the table); the generation moves. */
+void module_table_set_mappings(struct module_table *table, const struct mapping *mappings,
+			       size_t count);
+
+/* The mapping that holds the address, or NULL. O(log n), last hit first. Not thread-safe. */
+const struct mapping *module_table_find(struct module_table *table, remote_addr address);
+
+/* Copies bytes of the image by ELF address (not run-time address), from the file or the bytes;
+ * what lies beyond a segment's file size reads as zeros. CORRUPT when outside every segment. */
+bool MUST_CHECK module_read(const struct module *module, uint64_t vaddr, void *buffer,
+			    size_t size, struct error *error);
+
+/* Copies bytes of the file by offset. */
+bool MUST_CHECK module_read_file(const struct module *module, uint64_t offset, void *buffer,
+				 size_t size, struct error *error);
+
+const struct module_section *module_section(const struct module *module, const char *name);
+
+/* The ELF address of a defined symbol in .dynsym, then .symtab, then the .symtab of its separate
+ * debug file where one is installed; *size may be NULL. ABSENT when none has it. */
+bool MUST_CHECK module_symbol(const struct module *module, const char *name, uint64_t *vaddr,
+			      uint64_t *size, struct error *error);
+
+#endif
