@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocation that ends the program when memory is out: nobody could go on without it. */
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t allocations;
+
+static void *checked(void *memory)
+{
+	if (!memory) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
+	atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+	return memory;
+}
+
+void *alloc_zeroed(size_t count, size_t size)
+{
+	return checked(calloc(count ? count : 1, size ? size : 1));
+}
+
+void *alloc_resized(void *memory, size_t count, size_t size)
+{
+	return checked(reallocarray(memory, count ? count : 1, size ? size : 1));
+}
+
+char *alloc_string(const char *text)
+{
+	return checked(strdup(text));
+}
+
+void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size)
+{
+	if (needed <= *capacity)
+		return items;
+	size_t room = *capacity ? *capacity : 16;
+	while (room < needed)
+		room *= 2;
+	*capacity = room;
+	return alloc_resized(items, room, size);
+}
+
+uint64_t alloc_count(void)
+{
+	return atomic_load_explicit(&allocations, memory_order_relaxed);
+}
