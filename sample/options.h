@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The choices of how to sample that a person can make on the command line, as types. */
+#ifndef SAMPLE_OPTIONS_H
+#define SAMPLE_OPTIONS_H
+
+/* Which evidence ties an OS thread to a Python thread state. */
+enum join_method {
+	JOIN_AUTO,        /* all there is, compared with one another */
+	JOIN_NATIVE_ID,   /* PyThreadState.native_thread_id (3.11+) */
+	JOIN_FS_BASE,     /* fs_base is PyThreadState.thread_id */
+	JOIN_RBX,         /* RBX of the outermost frames is a thread_id */
+	JOIN_PTHREAD_TID, /* struct pthread.tid behind the thread_id */
+};
+
+/* Who unwinds, and what. */
+enum unwinder_choice {
+	UNWINDER_SNAPSHOT, /* the copy, after the thread runs again */
+	UNWINDER_PTRACE,   /* libunwind-ptrace on the stopped thread, with its own table lookup */
+};
+
+/* Which threads a recording counts. */
+enum sample_mode {
+	MODE_RUNNING, /* those on a CPU, or waiting for one */
+	MODE_WALL,    /* all, idle ones too */
+};
+
+#endif
