@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The threads of a process as /proc/PID/task shows them, and what a blocked one waits in. The looks
+ * at one thread run in the pause: they use descriptors that are kept open and allocate nothing.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "target/internal.h"
+
+/* The kernel's own limit of thread numbers (PID_MAX_LIMIT). */
+enum { THREADS_LIMIT = 4 * 1024 * 1024, STATUS_SIZE = 8192 };
+
+struct target_thread_files {
+	pid_t tid;
+	int syscall, schedstat, stat;
+};
+
+/* ---- the list ---- */
+
+static void cleanup_closedir(DIR **directory)
+{
+	if (*directory)
+		closedir(*directory);
+}
+
+static DIR *open_tasks(const struct target *target)
+{
+	int fd = openat(target->directory, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	if (!directory && fd >= 0)
+		close(fd);
+	return directory;
+}
+
+/* The next thread's number, 0 at the end. */
+static pid_t next_task(DIR *directory)
+{
+	struct dirent *entry;
+	while ((entry = readdir(directory)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			return (pid_t)strtol(entry->d_name, NULL, 10);
+	return 0;
+}
+
+/* "State:\tS (sleeping)" -> "S (sleeping)...". A newline in the name is shown as "\n". */
+static const char *status_field(const char *status, const char *name)
+{
+	const char *at = strstr(status, name);
+	return at ? at + strlen(name) : NULL;
+}
+
+/* "4242\t17\t3\n": the innermost namespace comes last. */
+static pid_t last_number(const char *text)
+{
+	pid_t last = 0;
+	while (*text && *text != '\n') {
+		char *end;
+		long value = strtol(text, &end, 10);
+		if (end == text)
+			break;
+		last = (pid_t)value;
+		text = end;
+	}
+	return last;
+}
+
+static void copy_name(struct target_thread *thread, const char *bytes, size_t size)
+{
+	_cleanup_strbuf_ struct strbuf clean;
+	strbuf_init(&clean);
+	utf8_add_clean(&clean, bytes, size);
+	size_t used = clean.size < sizeof(thread->name) ? clean.size : sizeof(thread->name) - 1;
+	/* Not in the middle of a character. */
+	while (used < clean.size && used > 0 && (clean.text[used] & 0xc0) == 0x80)
+		used--;
+	memcpy(thread->name, clean.text, used);
+	thread->name[used] = '\0';
+}
+
+/* False: the thread ended meanwhile. */
+static bool read_thread(const struct target *target, pid_t tid, struct target_thread *thread)
+{
+	char path[64], text[STATUS_SIZE];
+	*thread = (struct target_thread){.tid = tid, .namespace_tid = tid, .state = '?'};
+	snprintf(path, sizeof(path), "task/%d/comm", (int)tid);
+	ssize_t size = proc_read(target->directory, path, text, sizeof(text));
+	if (size < 0)
+		return false;
+	copy_name(thread, text, (size_t)size - (size > 0 && text[size - 1] == '\n'));
+	snprintf(path, sizeof(path), "task/%d/status", (int)tid);
+	if (proc_read(target->directory, path, text, sizeof(text)) < 0)
+		return false;
+	const char *state = status_field(text, "\nState:\t");
+	const char *numbers = status_field(text, "\nNSpid:\t");
+	if (state)
+		thread->state = *state;
+	pid_t inner = numbers ? last_number(numbers) : 0;
+	if (inner > 0)
+		thread->namespace_tid = inner;
+	return true;
+}
+
+static bool has_ended(const struct target_thread *thread)
+{
+	return thread->state == 'Z' || thread->state == 'X';
+}
+
+/* The first thread may end before the others; its number then no longer leads to the memory. */
+static void note_living(const struct target *target, const struct target_thread *threads,
+			size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (has_ended(&threads[i]))
+			continue;
+		atomic_store(&target->state->living_tid, threads[i].tid);
+		return;
+	}
+}
+
+bool target_threads(const struct target *target, struct target_thread **out, size_t *out_count,
+		    struct error *error)
+{
+	__attribute__((cleanup(cleanup_closedir))) DIR *directory = open_tasks(target);
+	struct target_thread *threads = NULL;
+	size_t count = 0, capacity = 0;
+	pid_t tid;
+	if (!directory)
+		return error_set_errno(error, errno == ENOENT ? ESRCH : errno,
+				       "cannot list the threads of process %d", (int)target->pid);
+	while (count < THREADS_LIMIT && (tid = next_task(directory))) {
+		threads = alloc_room(threads, &capacity, count + 1, sizeof(*threads));
+		if (read_thread(target, tid, &threads[count]))
+			count++;
+	}
+	if (!count) {
+		free(threads);
+		return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
+	}
+	note_living(target, threads, count);
+	*out = threads;
+	*out_count = count;
+	return true;
+}
+
+bool target_find_living_thread(const struct target *target)
+{
+	__attribute__((cleanup(cleanup_closedir))) DIR *directory = open_tasks(target);
+	struct target_thread thread;
+	pid_t tid;
+	while (directory && (tid = next_task(directory))) {
+		if (!read_thread(target, tid, &thread) || has_ended(&thread))
+			continue;
+		atomic_store(&target->state->living_tid, tid);
+		return true;
+	}
+	return false;
+}
+
+/* Linux, fs/proc/base.c: proc_task_getattr adds the number of threads to the link count of 2. */
+size_t target_thread_count(const struct target *target)
+{
+	struct stat status;
+	if (fstatat(target->directory, "task", &status, 0) < 0 || status.st_nlink < 2)
+		return 0;
+	return status.st_nlink - 2;
+}
+
+/* ---- one thread ---- */
+
+static bool open_thread_files(const struct target *target, struct target_thread_files *files,
+			      struct error *error)
+{
+	char path[40];
+	snprintf(path, sizeof(path), "task/%d", (int)files->tid);
+	_cleanup_close_ int task = openat(target->directory, path, O_PATH | O_CLOEXEC);
+	if (task < 0)
+		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
+	files->stat = openat(task, "stat", O_RDONLY | O_CLOEXEC);
+	files->schedstat = openat(task, "schedstat", O_RDONLY | O_CLOEXEC);
+	files->syscall = openat(task, "syscall", O_RDONLY | O_CLOEXEC);
+	if (files->syscall >= 0)
+		return true;
+	int os_errno = errno;
+	if (faccessat(task, "stat", F_OK, 0) < 0)
+		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
+	return error_set_errno(error, os_errno, "cannot open /proc/%d/task/%d/syscall",
+			       (int)target->pid, (int)files->tid);
+}
+
+bool target_thread_files_open(const struct target *target, pid_t tid,
+			      struct target_thread_files **out, struct error *error)
+{
+	struct target_thread_files *files = alloc_zeroed(1, sizeof(*files));
+	files->tid = tid;
+	files->syscall = files->schedstat = files->stat = -1;
+	if (!open_thread_files(target, files, error)) {
+		target_thread_files_close(files);
+		return false;
+	}
+	*out = files;
+	return true;
+}
+
+void target_thread_files_close(struct target_thread_files *files)
+{
+	if (!files)
+		return;
+	if (files->syscall >= 0)
+		close(files->syscall);
+	if (files->schedstat >= 0)
+		close(files->schedstat);
+	if (files->stat >= 0)
+		close(files->stat);
+	free(files);
+}
+
+static bool read_look(const struct target_thread_files *files, int fd, char *text, size_t size,
+		      struct error *error)
+{
+	ssize_t got = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
+	if (fd < 0)
+		return error_set(error, ERROR_ABSENT, "thread %d: not told by this kernel",
+				 (int)files->tid);
+	if (got < 0)
+		return error_set_errno(error, errno, "cannot look at thread %d", (int)files->tid);
+	if (got == 0)
+		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
+	text[got] = '\0';
+	return true;
+}
+
+/* Reads " 0x1f" at *at and moves behind it. */
+static bool next_hex(const char **at, uint64_t *value)
+{
+	char *end;
+	if (**at != ' ')
+		return false;
+	*value = strtoull(*at, &end, 16);
+	if (end == *at)
+		return false;
+	*at = end;
+	return true;
+}
+
+/*
+ * "running\n", "-1 0x7ffd2c1e 0x7f0c21\n" (blocked, not in a call: SP, PC) or
+ * "202 0x55d0 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd2c1e 0x7f0c21\n" (six arguments, SP, PC).
+ */
+static bool parse_wait(const char *text, struct target_wait *wait)
+{
+	memset(wait, 0, sizeof(*wait));
+	if (strncmp(text, "running", 7) == 0) {
+		wait->running = true;
+		wait->number = -1;
+		return true;
+	}
+	char *end;
+	wait->number = strtol(text, &end, 10);
+	if (end == text)
+		return false;
+	const char *at = end;
+	for (size_t i = 0; wait->number != -1 && i < 6; i++)
+		if (!next_hex(&at, &wait->arguments[i]))
+			return false;
+	return next_hex(&at, &wait->sp) && next_hex(&at, &wait->pc);
+}
+
+bool target_thread_wait(const struct target_thread_files *files, struct target_wait *wait,
+			struct error *error)
+{
+	char text[256];
+	struct target_wait found;
+	if (!read_look(files, files->syscall, text, sizeof(text), error))
+		return false;
+	if (!parse_wait(text, &found))
+		return error_set(error, ERROR_CORRUPT, "thread %d: cannot understand \"%.40s\"",
+				 (int)files->tid, text);
+	*wait = found;
+	return true;
+}
+
+/* "time_on_cpu time_waiting times_run\n" */
+bool target_thread_runs(const struct target_thread_files *files, uint64_t *runs,
+			struct error *error)
+{
+	char text[128];
+	if (!read_look(files, files->schedstat, text, sizeof(text), error))
+		return false;
+	const char *at = text;
+	uint64_t value = 0;
+	for (int i = 0; i < 3; i++) {
+		char *end;
+		value = strtoull(at, &end, 10);
+		if (end == at)
+			return error_set(error, ERROR_CORRUPT, "thread %d: bad schedstat",
+					 (int)files->tid);
+		at = end;
+	}
+	*runs = value;
+	return true;
+}
+
+int target_thread_cpu(const struct target_thread_files *files)
+{
+	char text[TARGET_STAT_SIZE];
+	struct proc_stat stat;
+	if (!read_look(files, files->stat, text, sizeof(text), NULL) ||
+	    !proc_parse_stat(text, &stat))
+		return -1;
+	return stat.last_cpu;
+}
