@@ -64,6 +64,9 @@ void target_explain_denial_at(const char *root, pid_t pid, int os_errno, char *t
 /* Reads the headers of module->fd or module->bytes into the module. CORRUPT, UNSUPPORTED. */
 bool MUST_CHECK module_read_headers(struct module *module, struct error *error);
 
+/* The sections and the build ID alone: a separate debug file's segments are not in it. */
+bool module_read_sections(struct module *module);
+
 /* Releases what module_read_headers and the opening allocated, not the struct. */
 void module_release(struct module *module);
 
