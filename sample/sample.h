@@ -1,11 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples: when to take one, the take itself, the merge of native and Python frames, and the
- * profile or dump that comes of it. What output/ needs to know stands in sample/profile.h.
+ * Sampling: one look at all threads (dump_process), a recording (recorder_*), a replay of
+ * captured raw samples. What comes out stands in sample/profile.h.
  */
 #ifndef SAMPLE_SAMPLE_H
 #define SAMPLE_SAMPLE_H
 
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "sample/options.h"
 #include "sample/profile.h"
+#include "target/target.h"
+
+struct session_options {
+	bool native;          /* native frames merged with the Python frames */
+	bool wall;            /* threads that are not running, too */
+	bool gil_only;        /* only the thread that holds the GIL */
+	bool internals;       /* keep the interpreter's own frames */
+	bool native_threads;  /* threads that Python does not know */
+	bool by_thread;       /* a root frame for each thread */
+	enum join_method join;
+	enum unwinder_choice unwinder;
+	const pid_t *threads; /* only these OS threads; count 0: all */
+	size_t thread_count;
+	double rate;          /* Hz */
+	const char *capture;  /* file for raw samples; NULL: none */
+};
+
+/* ---- pdump: dump.c ---------------------------------------------------------------------------- */
+
+/*
+ * One look at all threads of a process. Fills *dump (strings interned in `strings`, which must
+ * outlive it). Running threads are stopped together for a moment, blocked ones are not touched. Fails with
+ * GONE, DENIED or SYSTEM; a process that is not Python, or of an unknown version, is no failure (see
+ * dump.python_problem). *partial: some thread could not be read.
+ */
+bool MUST_CHECK dump_process(pid_t pid, const struct session_options *options,
+			     struct interner *strings, struct dump *dump, bool *partial,
+			     struct error *error);
+void dump_release(struct dump *dump);
+
+/* ---- precord: recorder.c -------------------------------------------------------------------- */
+
+struct recorder;
+
+/* A snapshot of how it is going; any thread. */
+struct recorder_status {
+	struct profile_counts counts;
+	double achieved_rate;
+	bool ended;           /* the target has ended, or all traced threads are gone */
+	int wait_status;      /* of the target, when has_wait_status */
+	bool has_wait_status;
+	bool failed;          /* sampling cannot go on: see recorder_finish */
+	bool python_found;
+};
+
+/*
+ * Starts to sample a process: `release_fd` >= 0: one byte is written to it once the process is
+ * traced (a command that waits for us before it executes). DENIED, GONE, UNSUPPORTED (not Python
+ * and no --native). SIGCHLD must be blocked in all threads by the caller before.
+ */
+bool MUST_CHECK recorder_start(pid_t pid, const struct session_options *options,
+			       struct interner *strings, int release_fd,
+			       struct recorder **recorder, struct error *error);
+
+/* A descriptor that becomes readable when the target ends or sampling fails (eventfd). */
+int recorder_event_fd(const struct recorder *recorder);
+void recorder_status(const struct recorder *recorder, struct recorder_status *status);
+
+/* Builds the profile of what was sampled so far into *profile (initialised here). Sampling goes
+ * on. `lines` false: frames are told apart by function, not by line. */
+bool MUST_CHECK recorder_profile(struct recorder *recorder, struct profile *profile,
+				 struct error *error);
+
+/* Stops sampling and detaches: the target runs on. Safe to call twice. */
+bool MUST_CHECK recorder_stop(struct recorder *recorder, struct error *error);
+void recorder_free(struct recorder *recorder); /* NULL accepted */
+
+/* Writes the distribution of pauses to the log (--debug=pause). */
+void recorder_log_pauses(const struct recorder *recorder);
+
+/* ---- replay.c ---------------------------------------------------------------------------------- */
+
+/* Decodes a file of raw samples without the process. ABSENT: a module is not on this machine. */
+bool MUST_CHECK replay_file(const char *path, const struct session_options *options,
+			    struct interner *strings, struct profile *profile,
+			    struct error *error);
 
 #endif

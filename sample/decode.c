@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a raw sample to one stack of frame ids: unwind the copy, decode the Python frames in it,
+ * merge both on addresses. A pure function of the raw sample and the module files, except that a
+ * live decoder reads the module table anew when an address is in none.
+ */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+static const uint64_t REFRESH_NS = 1000000000;       /* libraries come and go */
+static const uint64_t REFRESH_SOON_NS = 2000000;     /* an unknown address: look at once ... */
+static const uint64_t REFRESH_USELESS_NS = 50000000; /* ... unless that did not help just now */
+
+void decoder_init(struct decoder *decoder, const struct target *target,
+		  const struct session_options *options, struct interner *strings)
+{
+	memset(decoder, 0, sizeof(*decoder));
+	decoder->target = target;
+	decoder->options = options;
+	decoder->strings = strings;
+	module_table_init(&decoder->modules);
+	decoder->unwinder = unwinder_new(&decoder->modules);
+	unwind_stack_init(&decoder->native);
+	python_stack_init(&decoder->python);
+	python_stack_init(&decoder->part);
+	join_init(&decoder->join, JOIN_AUTO);
+	decoder->gc_mark = intern_text(strings, "<gc>");
+	decoder->gil_mark = intern_text(strings, "<gil wait>");
+}
+
+void decoder_release(struct decoder *decoder)
+{
+	unwinder_free(decoder->unwinder);
+	module_table_release(&decoder->modules);
+	for (size_t i = 0; i < decoder->runtime_count; i++) {
+		python_runtime_free(decoder->runtimes[i]);
+		python_code_cache_free(decoder->code_caches[i]);
+	}
+	free(decoder->runtimes);
+	free(decoder->code_caches);
+	frame_table_release(&decoder->frames);
+	unwind_stack_release(&decoder->native);
+	python_stack_release(&decoder->python);
+	python_stack_release(&decoder->part);
+	merged_stack_release(&decoder->merged);
+	join_release(&decoder->join);
+	free(decoder->slices);
+	free(decoder->stack);
+}
+
+const struct python_runtime *decoder_runtime(const struct decoder *decoder)
+{
+	return decoder->runtime_count ? decoder->runtimes[decoder->runtime_count - 1] : NULL;
+}
+
+/* Where the collector's functions lie: <gc> stands for them. Absent in stripped builds. */
+static void find_collector(struct decoder *decoder, const struct python_runtime *runtime)
+{
+	static const char *const names[] = {"gc_collect_main", "gc_collect_main.constprop.0",
+					    "gc_collect_generations", "gc_collect_with_callback",
+					    "gc_collect_young", "gc_collect_increment",
+					    "collect", "_PyGC_CollectNoFail"};
+	const struct module *module = python_runtime_module(runtime);
+	decoder->collector_count = 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		uint64_t start, size;
+		if (!module_symbol(module, names[i], &start, &size, NULL) || size == 0)
+			continue;
+		start += module->load_bias;
+		decoder->collector[decoder->collector_count++] =
+			(struct code_range){start, start + size};
+	}
+}
+
+bool decoder_open_python(struct decoder *decoder, const struct memory_reader *memory,
+			 struct error *error)
+{
+	struct python_runtime *runtime;
+	if (!python_runtime_open(&decoder->modules, memory, &runtime, error))
+		return false;
+	size_t capacity = decoder->runtime_capacity;
+	size_t n = decoder->runtime_count;
+	decoder->runtimes = alloc_room(decoder->runtimes, &decoder->runtime_capacity, n + 1,
+				       sizeof(*decoder->runtimes));
+	decoder->code_caches = alloc_room(decoder->code_caches, &capacity, n + 1,
+					  sizeof(*decoder->code_caches));
+	decoder->runtimes[n] = runtime;
+	decoder->code_caches[n] = python_code_cache_new(decoder->strings);
+	decoder->runtime_count++;
+	find_collector(decoder, runtime);
+	return true;
+}
+
+/* Reads the module table anew when that may help. */
+static bool refresh(struct decoder *decoder, uint64_t interval_ns)
+{
+	uint64_t now = clock_now_ns();
+	if (!decoder->target || now - decoder->refreshed_ns < interval_ns)
+		return false;
+	decoder->refreshed_ns = now;
+	bool changed;
+	struct error error;
+	if (!module_table_refresh(&decoder->modules, decoder->target, &changed, &error)) {
+		log_debug("sample", "cannot read the mappings: %s", error.message);
+		return false;
+	}
+	if (decoder->capture && decoder->modules.generation != decoder->captured_generation) {
+		capture_modules(decoder->capture, &decoder->modules);
+		decoder->captured_generation = decoder->modules.generation;
+	}
+	return changed;
+}
+
+static void tell_stack_end(struct decoder *decoder, const struct raw_sample *raw)
+{
+	if (!raw->slot || atomic_load(&raw->slot->stack_end))
+		return;
+	remote_addr sp = raw->registers.value[REGISTER_RSP];
+	const struct mapping *mapping = module_table_find(&decoder->modules, sp);
+	if (mapping && !mapping->module)
+		atomic_store(&raw->slot->stack_end, mapping->end);
+}
+
+static bool unwind(struct decoder *decoder, const struct raw_sample *raw)
+{
+	struct error error;
+	if (!unwind_thread(decoder->unwinder, &raw->registers, &raw->reader, &decoder->native,
+			   &error)) {
+		log_debug("unwind", "thread %d: %s", raw->tid, error.message);
+		return false;
+	}
+	return true;
+}
+
+/* The native stack, from the pause or from the copy. NULL: none. */
+static const struct unwind_stack *native_stack(struct decoder *decoder,
+					       const struct raw_sample *raw)
+{
+	if (raw->has_native)
+		return &raw->native;
+	if (!unwind(decoder, raw))
+		return NULL;
+	enum unwind_end end = decoder->native.end;
+	if (end == UNWIND_END_UNMAPPED || end == UNWIND_END_NO_INFO) {
+		bool useless = decoder->refreshed_ns - decoder->useless_ns < REFRESH_USELESS_NS;
+		if (!refresh(decoder, useless ? REFRESH_USELESS_NS : REFRESH_SOON_NS))
+			decoder->useless_ns = decoder->refreshed_ns;
+		else if (!unwind(decoder, raw))
+			return NULL;
+	}
+	if (end == UNWIND_END_STACK_COPY) {
+		refresh(decoder, REFRESH_SOON_NS);
+		tell_stack_end(decoder, raw);
+	}
+	return &decoder->native;
+}
+
+static size_t make_slices(struct decoder *decoder, const struct unwind_stack *native)
+{
+	if (!native)
+		return 0;
+	decoder->slices = alloc_room(decoder->slices, &decoder->slice_capacity, native->count + 1,
+				     sizeof(*decoder->slices));
+	for (size_t i = 0; i < native->count; i++)
+		decoder->slices[i] =
+			(struct python_slice){native->frames[i].sp, native->frames[i].cfa};
+	return native->count;
+}
+
+/* Appends one thread state's stack to that of the OS thread. */
+static void append_part(struct python_stack *all, const struct python_stack *part)
+{
+	size_t base = all->count;
+	all->frames = alloc_room(all->frames, &all->frame_capacity, base + part->count + 1,
+				 sizeof(*all->frames));
+	memcpy(all->frames + base, part->frames, part->count * sizeof(*part->frames));
+	all->count += part->count;
+	size_t n = all->activation_count;
+	all->activations = alloc_room(all->activations, &all->activation_capacity,
+				      n + part->activation_count + 1, sizeof(*all->activations));
+	for (size_t i = 0; i < part->activation_count; i++) {
+		all->activations[n + i] = part->activations[i];
+		all->activations[n + i].first += (uint32_t)base;
+	}
+	all->activation_count += part->activation_count;
+	all->holds_gil |= part->holds_gil;
+	all->gc_running |= part->gc_running;
+}
+
+static int by_record(const void *left, const void *right)
+{
+	remote_addr a = ((const struct python_activation *)left)->record;
+	remote_addr b = ((const struct python_activation *)right)->record;
+	return a < b ? -1 : a > b;
+}
+
+static size_t cache_index(const struct decoder *decoder, const struct python_runtime *runtime)
+{
+	for (size_t i = 0; i < decoder->runtime_count; i++)
+		if (decoder->runtimes[i] == runtime)
+			return i;
+	return decoder->runtime_count - 1;
+}
+
+/* Several thread states on one OS thread (sub-interpreters) are put in stack order. */
+static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
+			const struct unwind_stack *native, struct error *error)
+{
+	const struct python_runtime *runtime = raw->runtime;
+	struct python_code_cache *codes = decoder->code_caches[cache_index(decoder, runtime)];
+	size_t slices = make_slices(decoder, native);
+	for (uint32_t i = 0; i < raw->tstate_count; i++) {
+		struct python_stack *into = i == 0 ? &decoder->python : &decoder->part;
+		if (!python_stack_read(runtime, &raw->reader, raw->tstates[i],
+				       native ? decoder->slices : NULL, slices, codes, into, error))
+			return false;
+		if (i > 0)
+			append_part(&decoder->python, into);
+	}
+	if (raw->tstate_count > 1)
+		qsort(decoder->python.activations, decoder->python.activation_count,
+		      sizeof(*decoder->python.activations), by_record);
+	return true;
+}
+
+static bool waits_for_gil(const struct raw_sample *raw, const struct python_stack *python)
+{
+	return !raw->stopped && raw->wait.number == SYS_futex && python->gil &&
+	       raw->wait.arguments[0] - python->gil < python->gil_size;
+}
+
+/* All evidence that exists for whose stack this is must say the same. */
+static bool contradicts(struct decoder *decoder, const struct raw_sample *raw,
+			const struct unwind_stack *native)
+{
+	const struct python_stack *python = &decoder->python;
+	if (raw->registers.fs_base && python->thread_id != raw->registers.fs_base)
+		return true;
+	uint64_t rbx = native ? join_rbx(&decoder->join, native) : 0;
+	return rbx && rbx != python->thread_id;
+}
+
+/* A new thread state: read the list of thread ids again, for the comparison of evidence. */
+static void follow_threads(struct decoder *decoder, const struct raw_sample *raw)
+{
+	uint64_t stamp;
+	if (!decoder->target || !raw->runtime ||
+	    !python_threads_stamp(raw->runtime, &raw->reader, &stamp, NULL))
+		return;
+	if (decoder->join.valid && decoder->join.stamp == stamp)
+		return;
+	if (!join_refresh(&decoder->join, raw->runtime, decoder->target, NULL))
+		log_debug("join", "the list of Python threads could not be read");
+}
+
+static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame, bool interpreter,
+			  bool hidden)
+{
+	bool exact = frame->pc_kind == UNWIND_PC_EXACT;
+	const struct mapping *mapping =
+		module_table_find(&decoder->modules, frame->pc - (exact ? 0 : 1));
+	struct raw_frame raw = {.kind = RAW_NATIVE, .exact = exact, .guessed = frame->guessed,
+				.interpreter = interpreter, .hidden = hidden};
+	if (mapping && mapping->module) {
+		raw.module = mapping->module;
+		raw.offset = frame->pc - mapping->module->load_bias;
+	}
+	return frame_table_native(&decoder->frames, &raw);
+}
+
+static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *native,
+			  const struct python_runtime *runtime, const struct merged_frame *frame)
+{
+	switch (frame->kind) {
+	case MERGED_PYTHON:
+		return frame_table_python(&decoder->frames, frame->code, frame->line);
+	case MERGED_GC:
+		return frame_table_mark(&decoder->frames, decoder->gc_mark);
+	case MERGED_GIL_WAIT:
+		return frame_table_mark(&decoder->frames, decoder->gil_mark);
+	case MERGED_NATIVE:
+		break;
+	}
+	const struct unwind_frame *activation = &native->frames[frame->native];
+	bool interpreter = runtime && python_runtime_owns(runtime, activation->pc - 1);
+	return native_id(decoder, activation, interpreter, frame->hidden);
+}
+
+/* Turns the merged frames round (outermost first) and numbers them. */
+static void number_frames(struct decoder *decoder, const struct unwind_stack *native,
+			  const struct python_runtime *runtime)
+{
+	const struct merged_stack *merged = &decoder->merged;
+	decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity, merged->count + 2,
+				    sizeof(*decoder->stack));
+	decoder->stack_count = 0;
+	for (size_t i = merged->count; i-- > 0;) {
+		const struct merged_frame *frame = &merged->frames[i];
+		if (frame->hidden && !decoder->options->internals)
+			continue;
+		decoder->stack[decoder->stack_count++] =
+			merged_id(decoder, native, runtime, frame);
+	}
+}
+
+static bool has_native_leaf(const struct merged_stack *merged, bool internals)
+{
+	for (size_t i = 0; i < merged->count; i++)
+		if (!merged->frames[i].hidden || internals)
+			return merged->frames[i].kind == MERGED_NATIVE;
+	return false;
+}
+
+static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,
+		       const struct unwind_stack *native, struct decode_facts *facts)
+{
+	const struct python_stack *python = &decoder->python;
+	bool internals = decoder->options->internals;
+	facts->known_to_python = raw->runtime && raw->tstate_count > 0;
+	facts->salvaged = decoder->merged.salvaged;
+	facts->truncated = decoder->merged.truncated;
+	facts->native_leaf = has_native_leaf(&decoder->merged, internals);
+	if (native) {
+		facts->guessed = native->guessed > 0;
+		facts->end = native->end;
+		facts->needs_register = native->end == UNWIND_END_REGISTER;
+	}
+	if (!facts->known_to_python)
+		return;
+	facts->thread_id = python->thread_id;
+	facts->has_gil = python->has_gil;
+	facts->holds_gil = python->holds_gil;
+	facts->gc_running = python->gc_running && python->holds_gil;
+	facts->contradiction = contradicts(decoder, raw, native);
+}
+
+/* --join=rbx: what the outermost frames say decides which thread state is copied next time. */
+static void learn_rbx(struct decoder *decoder, const struct raw_sample *raw,
+		      const struct unwind_stack *native)
+{
+	if (decoder->options->join == JOIN_RBX && native && raw->slot)
+		atomic_store(&raw->slot->learned, join_rbx(&decoder->join, native));
+}
+
+enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
+				 struct decode_facts *facts)
+{
+	memset(facts, 0, sizeof(*facts));
+	refresh(decoder, REFRESH_NS);
+	follow_threads(decoder, raw);
+	bool python = raw->runtime && raw->tstate_count > 0;
+	const struct unwind_stack *native = NULL;
+	if (decoder->options->native || decoder->options->join == JOIN_RBX)
+		native = native_stack(decoder, raw);
+	learn_rbx(decoder, raw, native);
+	struct error error = {0};
+	if (python && !read_python(decoder, raw, native, &error)) {
+		/* Without native frames there was nothing to find a stale record again with. */
+		const struct unwind_stack *help = native ? NULL : native_stack(decoder, raw);
+		if (!help || !read_python(decoder, raw, help, &error)) {
+			log_debug("python", "thread %d: %s", raw->tid, error.message);
+			return DECODE_TORN;
+		}
+	}
+	struct merge_input input = {
+		.native = decoder->options->native ? native : NULL,
+		.python = python ? &decoder->python : NULL,
+		.runtime = raw->runtime,
+		.modules = &decoder->modules,
+		.gil_wait = python && waits_for_gil(raw, &decoder->python),
+		.collecting = python && decoder->python.gc_running && decoder->python.holds_gil,
+		.collector = decoder->collector,
+		.collector_count = decoder->collector_count,
+	};
+	merge_stacks(&input, &decoder->merged);
+	number_frames(decoder, native, raw->runtime);
+	fill_facts(decoder, raw, native, facts);
+	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;
+}

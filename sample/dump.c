@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One look at all threads of a process. A thread of ours does the tracing and ends at once when
+ * all is copied, so that the kernel lets go of the target; the copies are decoded afterwards.
+ * All running threads are stopped before any is read: a deadlock must be seen as one moment.
+ * Blocked threads are read as they are; those whose stack cannot be told from the stack and
+ * program counters alone are stopped in a second pass.
+ */
+#include "sample/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+enum { MAX_PASSES = 4, PATIENCE_US = 20000, PATIENCE_LATER_US = 200 };
+
+/* What is known of one thread at the end of a pass. */
+struct look {
+	struct thread_slot *slot;
+	struct raw_sample *raw;   /* NULL: not read (yet) */
+	bool again;               /* read it in the next pass, stopped */
+	bool stopped_now;
+	bool active;
+	enum take_result result;
+	bool decoded;
+};
+
+struct dumper {
+	struct target *target;
+	const struct session_options *options;
+	struct decoder decoder;
+	struct slots slots;
+	struct taker taker;
+	struct look *looks;
+	size_t look_count;
+	struct error error;
+	bool failed;
+};
+
+static bool must_stop(const struct dumper *dumper, const struct look *look, unsigned pass)
+{
+	const struct session_options *options = dumper->options;
+	return pass > 0 || atomic_load(&look->slot->wants_stop) ||
+	       options->unwinder == UNWINDER_PTRACE || options->join == JOIN_FS_BASE;
+}
+
+static void keep(struct look *look, const struct raw_sample *scratch)
+{
+	raw_sample_free(look->raw);
+	look->raw = raw_sample_clone(scratch);
+	look->result = TAKE_OK;
+	look->again = false;
+}
+
+/* Reads a blocked thread without stopping it; false: it moved, or must be stopped. */
+static bool read_blocked(struct dumper *dumper, struct look *look, unsigned pass,
+			 struct raw_sample *scratch)
+{
+	struct target_wait wait;
+	if (!target_thread_wait(look->slot->files, &wait, NULL)) {
+		look->result = TAKE_GONE;
+		look->again = false;
+		return true;
+	}
+	look->active = wait.running;
+	if (wait.running || must_stop(dumper, look, pass))
+		return false;
+	look->result = take_blocked(&dumper->taker, look->slot, &wait, scratch);
+	if (look->result == TAKE_MOVED)
+		return false;
+	if (look->result == TAKE_OK)
+		keep(look, scratch);
+	look->again = false;
+	return true;
+}
+
+static bool stop(struct dumper *dumper, struct look *look, unsigned patience_us,
+		 struct registers *registers)
+{
+	struct tracer *tracer = dumper->taker.tracer;
+	struct error error;
+	if (tracer_seize(tracer, look->slot->tid, &error) &&
+	    tracer_stop(tracer, look->slot->tid, patience_us, registers, &error))
+		return true;
+	if (error.kind == ERROR_DENIED || error.kind == ERROR_SYSTEM) {
+		dumper->error = error;
+		dumper->failed = true;
+	}
+	look->result = error.kind == ERROR_BUSY ? TAKE_UNINTERRUPTIBLE : TAKE_GONE;
+	look->again = false;
+	return false;
+}
+
+/* Stops all that run, then copies them, then lets all go on. */
+static void read_running(struct dumper *dumper, struct raw_sample *scratch)
+{
+	struct registers *registers = alloc_zeroed(dumper->look_count + 1, sizeof(*registers));
+	unsigned patience = PATIENCE_US;
+	for (size_t i = 0; i < dumper->look_count && !dumper->failed; i++) {
+		struct look *look = &dumper->looks[i];
+		if (!look->again)
+			continue;
+		look->stopped_now = stop(dumper, look, patience, &registers[i]);
+		if (look->result == TAKE_UNINTERRUPTIBLE)
+			patience = PATIENCE_LATER_US; /* the whole patience is spent once */
+	}
+	for (size_t i = 0; i < dumper->look_count; i++) {
+		struct look *look = &dumper->looks[i];
+		if (!look->stopped_now)
+			continue;
+		raw_sample_reset(scratch);
+		scratch->registers = registers[i];
+		take_stopped(&dumper->taker, look->slot, scratch);
+		keep(look, scratch);
+		look->stopped_now = false;
+	}
+	tracer_resume_all(dumper->taker.tracer);
+	free(registers);
+}
+
+static void *take_pass(void *argument)
+{
+	struct dumper *dumper = argument;
+	struct raw_sample *scratch = raw_sample_new();
+	unsigned pass = dumper->taker.pass;
+	dumper->taker.tracer = tracer_new(dumper->target);
+	for (size_t i = 0; i < dumper->look_count; i++)
+		if (dumper->looks[i].again)
+			dumper->looks[i].again =
+				!read_blocked(dumper, &dumper->looks[i], pass, scratch);
+	read_running(dumper, scratch);
+	tracer_free(dumper->taker.tracer);
+	raw_sample_free(scratch);
+	return NULL; /* the end of this thread detaches from the target */
+}
+
+static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
+{
+	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);
+	struct error ignored;
+	if (runtime && !join_refresh(&dumper->taker.join, runtime, dumper->target, &ignored))
+		log_debug("join", "%s", ignored.message);
+	slots_join(&dumper->slots, &dumper->taker.join);
+	dumper->taker.pass = pass;
+	/* Each pass copies all code objects: the one before may not have been decoded. */
+	python_known_codes_free(dumper->taker.known);
+	dumper->taker.known = python_known_codes_new();
+	pthread_t thread;
+	int failure = pthread_create(&thread, NULL, take_pass, dumper);
+	if (failure)
+		return error_set_errno(error, failure, "cannot start a thread");
+	pthread_join(thread, NULL);
+	if (dumper->failed && error)
+		*error = dumper->error;
+	return !dumper->failed;
+}
+
+/* Decodes what a pass has read; true when some thread must be read again. */
+static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
+{
+	bool again = false;
+	for (size_t i = 0; i < dumper->look_count; i++) {
+		struct look *look = &dumper->looks[i];
+		if (!look->raw || look->decoded)
+			continue;
+		enum decode_result result =
+			decode_sample(&dumper->decoder, look->raw, &facts[i]);
+		bool rbx = dumper->options->join == JOIN_RBX && atomic_load(&look->slot->learned) &&
+			   !facts[i].known_to_python;
+		look->again = result == DECODE_TORN || facts[i].needs_register || rbx ||
+			      (facts[i].end == UNWIND_END_STACK_COPY && dumper->options->native &&
+			       atomic_load(&look->slot->stack_end));
+		if (look->again && facts[i].needs_register)
+			atomic_store(&look->slot->wants_stop, true);
+		again |= look->again;
+		if (result == DECODE_TORN)
+			continue;
+		look->decoded = !look->again;
+		struct thread_slot *slot = look->slot;
+		slot->last_count = dumper->decoder.stack_count;
+		slot->last_stack = alloc_room(slot->last_stack, &slot->last_capacity,
+					      slot->last_count + 1, sizeof(*slot->last_stack));
+		memcpy(slot->last_stack, dumper->decoder.stack,
+		       slot->last_count * sizeof(*slot->last_stack));
+		slot->seen = true;
+	}
+	return again;
+}
+
+static const struct python_thread *python_thread_of(const struct join *join,
+						    const struct raw_sample *raw)
+{
+	for (size_t i = 0; raw && i < join->count; i++)
+		for (uint32_t k = 0; k < raw->tstate_count; k++)
+			if (join->threads[i].tstate == raw->tstates[k])
+				return &join->threads[i];
+	return NULL;
+}
+
+static const char *problem_of(const struct look *look)
+{
+	switch (look->result) {
+	case TAKE_GONE:
+		return "the thread ended";
+	case TAKE_UNINTERRUPTIBLE:
+		return "uninterruptible";
+	case TAKE_OK:
+	case TAKE_MOVED:
+		break;
+	}
+	return look->slot->seen ? NULL : "it changed while it was read";
+}
+
+/* In D sleep, and still in the same call: it could not have been stopped. */
+static bool is_uninterruptible(const struct look *look)
+{
+	struct target_wait now;
+	if (look->result == TAKE_UNINTERRUPTIBLE)
+		return true;
+	return look->slot->state == 'D' && look->raw && !look->raw->stopped &&
+	       target_thread_wait(look->slot->files, &now, NULL) && !now.running &&
+	       now.number == look->raw->wait.number && now.sp == look->raw->wait.sp;
+}
+
+static void fill_thread(struct dumper *dumper, struct resolver *resolver, struct look *look,
+			const struct decode_facts *facts, struct dump *dump,
+			struct dump_thread *thread)
+{
+	struct thread_slot *slot = look->slot;
+	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);
+	const struct python_thread *python = python_thread_of(&dumper->taker.join, look->raw);
+	thread->tid = slot->tid;
+	thread->state = slot->state;
+	thread->activity = look->result == TAKE_GONE    ? THREAD_GONE
+			   : is_uninterruptible(look) ? THREAD_UNINTERRUPTIBLE
+			   : look->active             ? THREAD_ACTIVE
+						      : THREAD_IDLE;
+	thread->known_to_python = facts->known_to_python;
+	thread->python_id = facts->thread_id;
+	thread->holds_gil = facts->holds_gil;
+	thread->gc_running = facts->gc_running;
+	thread->truncated = facts->truncated && dumper->options->native;
+	thread->problem = problem_of(look);
+	if (python && runtime)
+		thread->name = python_thread_name(runtime, target_memory(dumper->target), python,
+						  dump->strings);
+	if (!thread->name)
+		thread->name = intern_text(dump->strings, slot->comm);
+	struct frame *frames = NULL;
+	size_t count = 0, capacity = 0;
+	if (slot->seen)
+		resolver_stack(resolver, &dumper->decoder.frames, slot->last_stack,
+			       slot->last_count, &frames, &count, &capacity);
+	thread->frames = arena_alloc(&dump->arena, count * sizeof(*frames));
+	thread->frame_count = count;
+	for (size_t i = 0; i < count; i++)
+		thread->frames[i] = frames[count - 1 - i];
+	free(frames);
+}
+
+static bool shown(const struct dumper *dumper, const struct decode_facts *facts)
+{
+	if (dumper->options->gil_only && !facts->holds_gil)
+		return false;
+	if (facts->known_to_python)
+		return true;
+	return !decoder_runtime(&dumper->decoder) || dumper->options->native_threads;
+}
+
+static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, struct dump *dump,
+		      bool *partial)
+{
+	struct resolver *resolver =
+		resolver_new(dumper->target, dump->strings, dumper->options->internals);
+	resolver_run(resolver, &dumper->decoder.frames, dumper->decoder.unwinder);
+	dump->threads = arena_alloc(&dump->arena, dumper->look_count * sizeof(*dump->threads));
+	for (size_t i = 0; i < dumper->look_count; i++) {
+		struct look *look = &dumper->looks[i];
+		if (!shown(dumper, &facts[i]) && look->result == TAKE_OK)
+			continue;
+		struct dump_thread *thread = &dump->threads[dump->thread_count++];
+		fill_thread(dumper, resolver, look, &facts[i], dump, thread);
+		*partial |= thread->problem != NULL ||
+			    thread->activity == THREAD_UNINTERRUPTIBLE;
+		dump->has_gil |= facts[i].has_gil;
+	}
+	resolver_free(resolver);
+}
+
+static void describe(struct dumper *dumper, struct dump *dump)
+{
+	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);
+	dump->pid = target_pid(dumper->target);
+	dump->time = (uint64_t)time(NULL);
+	dump->native = dumper->options->native;
+	dump->command_line = intern_text(dump->strings, target_command_line(dumper->target));
+	dump->executable = intern_text(dump->strings, target_executable(dumper->target));
+	if (!runtime)
+		return;
+	dump->python_version = intern_text(dump->strings, python_runtime_version(runtime));
+	dump->python_executable =
+		intern_text(dump->strings, target_executable(dumper->target));
+}
+
+static remote_addr find_main_stack(const struct module_table *modules)
+{
+	for (size_t i = 0; i < modules->mapping_count; i++)
+		if (strcmp(modules->mappings[i].path, "[stack]") == 0)
+			return modules->mappings[i].end;
+	return 0;
+}
+
+static bool prepare(struct dumper *dumper, struct dump *dump, struct error *error)
+{
+	struct decoder *decoder = &dumper->decoder;
+	if (!module_table_refresh(&decoder->modules, dumper->target, NULL, error))
+		return false;
+	decoder->refreshed_ns = clock_now_ns();
+	struct error problem;
+	if (!decoder_open_python(decoder, target_memory(dumper->target), &problem)) {
+		if (problem.kind == ERROR_DENIED || problem.kind == ERROR_GONE) {
+			*error = problem;
+			return false;
+		}
+		dump->python_problem = intern_text(dump->strings, problem.message);
+	}
+	dumper->taker.target = dumper->target;
+	dumper->taker.options = dumper->options;
+	dumper->taker.runtime = decoder_runtime(decoder);
+	dumper->taker.main_stack_end = find_main_stack(&decoder->modules);
+	join_init(&dumper->taker.join, dumper->options->join);
+	slots_init(&dumper->slots);
+	return slots_refresh(&dumper->slots, dumper->target, dumper->options, error);
+}
+
+static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,
+			struct error *error)
+{
+	dumper->look_count = dumper->slots.count;
+	dumper->looks = alloc_zeroed(dumper->look_count + 1, sizeof(*dumper->looks));
+	for (size_t i = 0; i < dumper->look_count; i++)
+		dumper->looks[i] = (struct look){.slot = dumper->slots.slots[i], .again = true};
+	struct decode_facts *facts = alloc_zeroed(dumper->look_count + 1, sizeof(*facts));
+	bool again = true, well = true;
+	for (unsigned pass = 0; pass < MAX_PASSES && again && well; pass++) {
+		well = run_pass(dumper, pass, error);
+		again = well && decode_pass(dumper, facts);
+	}
+	if (well)
+		fill_dump(dumper, facts, dump, partial);
+	free(facts);
+	return well;
+}
+
+static void release(struct dumper *dumper)
+{
+	for (size_t i = 0; i < dumper->look_count; i++)
+		raw_sample_free(dumper->looks[i].raw);
+	free(dumper->looks);
+	slots_release(&dumper->slots);
+	join_release(&dumper->taker.join);
+	python_known_codes_free(dumper->taker.known);
+	decoder_release(&dumper->decoder);
+	target_free(dumper->target);
+}
+
+bool dump_process(pid_t pid, const struct session_options *options, struct interner *strings,
+		  struct dump *dump, bool *partial, struct error *error)
+{
+	struct dumper dumper = {.options = options};
+	memset(dump, 0, sizeof(*dump));
+	arena_init(&dump->arena);
+	dump->strings = strings;
+	*partial = false;
+	if (!target_open(pid, &dumper.target, error))
+		return false;
+	decoder_init(&dumper.decoder, dumper.target, options, strings);
+	bool well = prepare(&dumper, dump, error);
+	if (well) {
+		describe(&dumper, dump);
+		well = look_at_all(&dumper, dump, partial, error);
+	}
+	release(&dumper);
+	if (!well)
+		dump_release(dump);
+	return well;
+}
+
+void dump_release(struct dump *dump)
+{
+	arena_release(&dump->arena);
+	dump->threads = NULL;
+	dump->thread_count = 0;
+}

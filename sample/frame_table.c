@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Distinct frames as they were sampled, numbered: naming them comes later, once each. */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Keys of different kinds of frames must not meet: the kind stands in the top bits. */
+static uint64_t key_of(enum raw_frame_kind kind, uint64_t flags, uint64_t id)
+{
+	return (uint64_t)kind << 62 | flags << 56 | id;
+}
+
+void frame_table_release(struct frame_table *table)
+{
+	free(table->frames);
+	table_release(&table->ids);
+	memset(table, 0, sizeof(*table));
+}
+
+static uint32_t find_or_add(struct frame_table *table, uint64_t first, uint64_t second,
+			    const struct raw_frame *frame)
+{
+	uint32_t id;
+	if (table_find(&table->ids, first, second, &id))
+		return id;
+	table->frames = alloc_room(table->frames, &table->capacity, table->count + 1,
+				   sizeof(*table->frames));
+	id = (uint32_t)table->count++;
+	table->frames[id] = *frame;
+	table_put(&table->ids, first, second, id);
+	return id;
+}
+
+uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame)
+{
+	uint64_t flags = (uint64_t)frame->exact | (uint64_t)frame->guessed << 1 |
+			 (uint64_t)frame->interpreter << 2 | (uint64_t)frame->hidden << 3;
+	uint64_t module = frame->module ? frame->module->id + 1 : 0;
+	/* Outside every module the address says nothing: all such frames are one. */
+	return find_or_add(table, key_of(RAW_NATIVE, flags, module),
+			   frame->module ? frame->offset : 0, frame);
+}
+
+uint32_t frame_table_python(struct frame_table *table, const struct python_code *code,
+			    int32_t line)
+{
+	struct raw_frame frame = {.kind = RAW_PYTHON, .code = code, .line = line};
+	return find_or_add(table, key_of(RAW_PYTHON, 0, (uint32_t)line),
+			   (uint64_t)(uintptr_t)code, &frame);
+}
+
+uint32_t frame_table_mark(struct frame_table *table, const char *mark)
+{
+	struct raw_frame frame = {.kind = RAW_MARK, .mark = mark};
+	return find_or_add(table, key_of(RAW_MARK, 0, 0), (uint64_t)(uintptr_t)mark, &frame);
+}

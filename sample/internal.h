@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of sample/ share: raw samples, threads under watch, merged stacks. */
+#ifndef SAMPLE_INTERNAL_H
+#define SAMPLE_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/memory_reader.h"
+#include "base/table.h"
+#include "python/python.h"
+#include "sample/options.h"
+#include "sample/sample.h"
+#include "target/target.h"
+#include "unwind/unwind.h"
+
+/* ---- raw_sample.c: one pause, copied ------------------------------------------------------ */
+
+enum {
+	RAW_MAX_RANGES = 262144,            /* 200,000 heap frames and what hangs on them */
+	RAW_LARGE = 512,                    /* bytes from which on a range may hold others */
+	RAW_MAX_LARGE = 4096,               /* data-stack chunks of 200,000 frames */
+	RAW_MAX_TSTATES = 4,                /* sub-interpreters on one OS thread */
+	RAW_MAX_STACK = 32 << 20,           /* bytes of native stack */
+	RAW_UNKNOWN_STACK = 1 << 20,        /* copied of a stack whose end is not known yet */
+	RAW_MAX_BYTES = RAW_MAX_STACK + (96 << 20),
+};
+
+struct raw_range {
+	remote_addr address;
+	uint32_t size;
+	uint32_t offset; /* in bytes */
+	uint32_t used;   /* read since it was copied: worth copying next time */
+};
+
+struct thread_slot;
+
+struct raw_index {
+	uint32_t stamp, number;
+};
+
+/*
+ * All that is needed to tell one thread's stack at one moment, without the process: registers
+ * and byte ranges (the native stack is one of them). Also a memory_reader over these ranges;
+ * while `live` is set, what is not among them is read from the target and kept.
+ */
+struct raw_sample {
+	struct memory_reader reader; /* first: see raw_sample_read */
+	const struct target *live;
+	pid_t tid;
+	uint64_t time_ns;            /* CLOCK_MONOTONIC at the stop */
+	uint64_t pause_ns;           /* how long the thread was stopped; 0: it was not */
+	struct registers registers;
+	bool stopped;                /* false: blocked and read as it was */
+	bool repeat;                 /* the thread has not run since its last sample */
+	struct target_wait wait;     /* of a blocked thread */
+	remote_addr tstates[RAW_MAX_TSTATES];
+	uint32_t tstate_count;
+	enum error_kind python_problem; /* ERROR_NONE: the Python records are whole */
+	bool has_native;             /* native was filled in the pause (--unwinder=ptrace) */
+	struct unwind_stack native;
+	struct thread_slot *slot;    /* whom to tell what was learned; NULL in replay */
+	const struct python_runtime *runtime; /* the one the records were read with; NULL: none */
+	struct raw_range *ranges;
+	size_t range_count;
+	uint8_t *bytes;              /* reserved, touched as needed */
+	size_t byte_count;
+	struct raw_index *index;     /* hash of addresses -> number of the range */
+	size_t index_mask;           /* its size now, less one: small while few ranges are there */
+	uint32_t stamp;              /* index entries of another stamp are free */
+	uint32_t large[RAW_MAX_LARGE]; /* ranges that reads may lie inside of */
+	size_t large_count, large_hit;
+};
+
+/* All memory it will ever need is reserved here: taking a sample allocates nothing. */
+struct raw_sample *raw_sample_new(void);
+void raw_sample_free(struct raw_sample *raw); /* NULL accepted */
+void raw_sample_reset(struct raw_sample *raw);
+
+/* Copies the ranges in as few process_vm_readv as can be; those that cannot be read are left out.
+ * May run in the pause. */
+void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
+			 const struct target_range *ranges, size_t count);
+
+/* Copies what there is of a range whose end is a guess, up to the first hole. */
+void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *target,
+			      const struct target_range *range);
+
+/* Adds a range whose bytes the caller fills in (replay, tests). NULL when there is no room. */
+uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size);
+
+/* A copy with just the memory it needs; only to be read and freed. */
+struct raw_sample *raw_sample_clone(const struct raw_sample *raw);
+
+/* ---- threads under watch: slots.c ---------------------------------------------------------- */
+
+/* One thread of the target, from the taker's side. */
+struct join;
+
+struct thread_slot {
+	pid_t tid, namespace_tid;
+	bool seized, gone, listed;
+	struct target_thread_files *files;
+	uint64_t last_runs;          /* schedstat at the last sample of a blocked thread */
+	bool has_last;               /* a blocked thread's last sample still holds if it has not run */
+	uint64_t skip_until_ns;      /* back-off of an uninterruptible thread */
+	int cpu;
+	unsigned cpu_age;
+	remote_addr tstates[RAW_MAX_TSTATES];
+	uint32_t tstate_count;
+	/* What the last sample needed, copied in one go; [0] is the place of the native stack. */
+	struct target_range *predicted;
+	size_t predicted_count, predicted_capacity;
+	_Atomic remote_addr stack_end;   /* told by the worker; 0: not known */
+	_Atomic remote_addr learned;     /* --join=rbx: the thread state the worker found */
+	_Atomic bool wants_stop;         /* unwinding needed a register: stop it although blocked */
+	/* the worker's side */
+	const char *name;
+	bool name_known, seen;
+	uint64_t python_id;
+	uint32_t *last_stack;        /* raw frame ids of the last sample, outermost first */
+	size_t last_count, last_capacity;
+	uint32_t root_frame;         /* with -t */
+	char comm[32];
+	char state;
+};
+
+/* The threads under watch, in the order of the kernel's list. Slots live until release: raw
+ * samples point to them. */
+struct slots {
+	struct thread_slot **slots;
+	size_t count, capacity;
+	struct table by_tid;   /* of those that are not gone */
+};
+
+void slots_init(struct slots *slots);
+void slots_release(struct slots *slots);
+
+/* Looks at the process's threads again: new ones get a slot, ended ones are marked as gone.
+ * `options` says which are wanted. */
+bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
+			      const struct session_options *options, struct error *error);
+
+/* Forgets what was learned of thread states (they are joined anew). */
+void slots_join(struct slots *slots, const struct join *join);
+
+/* ---- join.c: which Python thread is this OS thread? ---------------------------------------- */
+
+struct join {
+	enum join_method method;
+	struct python_thread *threads;
+	size_t count;
+	pid_t *pthread_tids;         /* struct pthread.tid of threads[i]; 0: not known */
+	bool pthread_tid_trusted;    /* verified against the main thread */
+	uint64_t stamp;              /* python_threads_stamp when it was read */
+	bool valid;
+};
+
+void join_init(struct join *join, enum join_method method);
+void join_release(struct join *join);
+
+/* Reads the thread lists anew. Not in the pause. */
+bool MUST_CHECK join_refresh(struct join *join, const struct python_runtime *runtime,
+			     const struct target *target, struct error *error);
+
+/* Fills the slot's thread states by what is known without stopping it. */
+void join_slot(const struct join *join, struct thread_slot *slot);
+
+/* The thread states of a pthread_self() value; returns how many. May run in the pause. */
+uint32_t join_by_thread_id(const struct join *join, uint64_t thread_id,
+			   remote_addr tstates[RAW_MAX_TSTATES]);
+
+/* The known thread_id among the RBX values of the outermost three frames; 0: none. */
+uint64_t join_rbx(const struct join *join, const struct unwind_stack *native);
+
+/* ---- take.c: the pause ----------------------------------------------------------------------- */
+
+struct taker {
+	const struct target *target;
+	struct tracer *tracer;
+	struct python_known_codes *known;
+	const struct python_runtime *runtime; /* NULL: no Python (yet) */
+	const struct session_options *options;
+	struct join join;
+	remote_addr main_stack_end;
+	bool follow_cpu;                      /* run where the sampled thread runs */
+	int cpu;                              /* where we are pinned to; -1: nowhere yet */
+	unsigned pass;                        /* pdump: how often it has looked already */
+};
+
+/* What became of a take. */
+enum take_result {
+	TAKE_OK,
+	TAKE_GONE,            /* the thread ended */
+	TAKE_UNINTERRUPTIBLE, /* it did not stop in time */
+	TAKE_MOVED,           /* it was blocked and woke up while it was copied: stop it instead */
+};
+
+/* Stops the thread, copies, resumes it. `raw` is reset and filled. */
+enum take_result take_running(struct taker *taker, struct thread_slot *slot,
+			      struct raw_sample *raw);
+
+/* Copies a blocked thread without stopping it. */
+enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
+			      const struct target_wait *wait, struct raw_sample *raw);
+
+/* Copies a thread that the caller has stopped already (pdump). */
+void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw);
+
+/* After the thread runs again: remembers what to copy in one go next time. */
+void take_learn(struct thread_slot *slot, const struct raw_sample *raw);
+
+/* ---- merge.c: one true stack ------------------------------------------------------------------ */
+
+enum merged_kind { MERGED_NATIVE, MERGED_PYTHON, MERGED_GC, MERGED_GIL_WAIT };
+
+struct merged_frame {
+	enum merged_kind kind;
+	uint32_t native;                  /* index of the native frame */
+	const struct python_code *code;
+	int32_t line;
+	bool hidden;                      /* the interpreter's or start-up: --internals shows it */
+};
+
+/* Frames innermost first; kept and reused. */
+struct merged_stack {
+	struct merged_frame *frames;
+	size_t count, capacity;
+	bool salvaged;                    /* a Python frame without owner was placed by order */
+	bool truncated;                   /* the native stack does not reach the thread's start */
+};
+
+struct code_range {
+	remote_addr start, end;
+};
+
+struct merge_input {
+	const struct unwind_stack *native;      /* NULL: Python frames only */
+	const struct python_stack *python;      /* NULL: a thread unknown to Python */
+	const struct python_runtime *runtime;   /* NULL: no Python */
+	struct module_table *modules;
+	bool gil_wait;                          /* blocked on the GIL's own futex */
+	bool collecting;                        /* this thread holds the GIL, the collector runs */
+	const struct code_range *collector;     /* the collector's functions, run-time addresses */
+	size_t collector_count;
+};
+
+void merge_stacks(const struct merge_input *input, struct merged_stack *merged);
+void merged_stack_release(struct merged_stack *merged);
+
+/* ---- frame_table.c: raw frames, named later --------------------------------------------------- */
+
+enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK };
+
+/* One distinct frame as sampled: a code address of a module, or a line of a code object. */
+struct raw_frame {
+	enum raw_frame_kind kind;
+	struct module *module;            /* NULL: a PC in no module */
+	uint64_t offset;                  /* ELF address in the module */
+	bool exact, guessed, interpreter, hidden;
+	const struct python_code *code;
+	int32_t line;
+	const char *mark;                 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
+};
+
+struct frame_table {
+	struct raw_frame *frames;
+	size_t count, capacity;
+	struct table ids;
+};
+
+void frame_table_release(struct frame_table *table);
+uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame);
+uint32_t frame_table_python(struct frame_table *table, const struct python_code *code,
+			    int32_t line);
+uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
+
+/* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
+
+/* All that turns raw samples into stacks; belongs to the worker. */
+struct decoder {
+	const struct target *target;      /* NULL in replay */
+	const struct session_options *options;
+	struct interner *strings;
+	struct module_table modules;
+	struct unwinder *unwinder;
+	struct python_runtime **runtimes; /* all ever opened; the last one is current */
+	size_t runtime_count, runtime_capacity;
+	struct python_code_cache **code_caches; /* one for each runtime */
+	struct frame_table frames;
+	struct unwind_stack native;
+	struct python_stack python, part;
+	struct merged_stack merged;
+	struct python_slice *slices;
+	size_t slice_capacity;
+	uint32_t *stack;                  /* the result: frame ids, outermost first */
+	size_t stack_count, stack_capacity;
+	uint64_t refreshed_ns, useless_ns; /* when the module table was read, and to no avail */
+	uint64_t captured_generation;
+	struct capture *capture;          /* NULL: none */
+	struct join join;                 /* thread ids known, to compare evidence */
+	struct code_range collector[16];
+	size_t collector_count;
+	const char *gc_mark, *gil_mark;
+};
+
+enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };
+
+struct decode_facts {
+	bool salvaged, truncated, guessed, contradiction, native_leaf;
+	bool known_to_python, holds_gil, gc_running, has_gil;
+	bool needs_register;              /* unwinding needs a register a blocked thread has not */
+	uint64_t thread_id;
+	enum unwind_end end;
+};
+
+void decoder_init(struct decoder *decoder, const struct target *target,
+		  const struct session_options *options, struct interner *strings);
+void decoder_release(struct decoder *decoder);
+
+/* Opens the interpreter (again) through `memory`; it becomes the current one. */
+bool MUST_CHECK decoder_open_python(struct decoder *decoder, const struct memory_reader *memory,
+				    struct error *error);
+const struct python_runtime *decoder_runtime(const struct decoder *decoder); /* NULL: none */
+
+/* Decodes into decoder->stack. */
+enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
+				 struct decode_facts *facts);
+
+/* ---- resolve.c: names and lines -------------------------------------------------------------- */
+
+struct resolver;
+
+/* `target` (NULL in replay) opens sources and debug files in the target's root. */
+struct resolver *resolver_new(const struct target *target, struct interner *strings,
+			      bool internals);
+void resolver_free(struct resolver *resolver);
+
+/* Names every raw frame of the table, module by module. */
+void resolver_run(struct resolver *resolver, struct frame_table *table, struct unwinder *unwinder);
+
+/* Appends the display frames of one stack of raw ids (outermost first), outermost first, inlined
+ * levels expanded, hidden ones left out, Cython wrapper and body as one. */
+void resolver_stack(struct resolver *resolver, const struct frame_table *table,
+		    const uint32_t *ids, size_t count, struct frame **frames, size_t *frame_count,
+		    size_t *frame_capacity);
+
+/* ---- capture.c ---------------------------------------------------------------------------------- */
+
+struct capture;
+
+bool MUST_CHECK capture_open(const char *path, struct capture **capture, struct error *error);
+void capture_modules(struct capture *capture, const struct module_table *modules);
+/* The memory that opening the interpreter reads, so that replay opens it the same way. */
+void capture_runtime(struct capture *capture, const struct raw_sample *memory);
+void capture_thread(struct capture *capture, pid_t tid, const char *name);
+void capture_sample(struct capture *capture, const struct raw_sample *raw);
+bool MUST_CHECK capture_close(struct capture *capture, struct error *error);
+
+/* ---- clock ---------------------------------------------------------------------------------------- */
+
+uint64_t clock_now_ns(void);
+
+#endif

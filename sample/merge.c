@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One true stack out of two: native activations and runs of Python frames, tied together by
+ * addresses. The record of each eval activation lies in the native frame [SP, CFA) that is this
+ * activation, so that frame is replaced by the Python frames that it executes. Nothing is
+ * counted from the leaf: a thread stopped between entering eval and linking its frame merely has
+ * an activation without frames. No mismatch loses a sample: a run without a native frame goes to
+ * its place by order between its neighbours and the sample is marked as salvaged.
+ */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+struct merge {
+	const struct merge_input *input;
+	struct merged_stack *out;
+	size_t next;          /* the innermost Python activation not yet placed */
+	bool gil_wait_open;   /* frames inside take_gil are being left out */
+	bool python_seen;
+	remote_addr outermost_sp;
+};
+
+static void add(struct merged_stack *out, struct merged_frame frame)
+{
+	out->frames = alloc_room(out->frames, &out->capacity, out->count + 1,
+				 sizeof(*out->frames));
+	out->frames[out->count++] = frame;
+}
+
+static void add_activation(struct merge *merge, const struct python_activation *activation)
+{
+	const struct python_stack *python = merge->input->python;
+	for (uint32_t i = 0; i < activation->count; i++) {
+		const struct python_frame *frame = &python->frames[activation->first + i];
+		add(merge->out, (struct merged_frame){.kind = MERGED_PYTHON,
+						      .code = frame->code,
+						      .line = frame->line});
+		merge->python_seen = true;
+	}
+}
+
+/* Places the activations before `end` that no native frame owns: they lie between neighbours. */
+static void place_until(struct merge *merge, size_t end)
+{
+	const struct python_stack *python = merge->input->python;
+	for (; merge->next < end; merge->next++) {
+		const struct python_activation *activation = &python->activations[merge->next];
+		if (activation->count > 0)
+			merge->out->salvaged = true;
+		add_activation(merge, activation);
+	}
+}
+
+static bool inside(const struct unwind_frame *frame, remote_addr record)
+{
+	return record >= frame->sp && frame->cfa && record < frame->cfa;
+}
+
+/* Places the activations whose records lie in this native frame; true when there were some. */
+static bool place_owned(struct merge *merge, const struct unwind_frame *frame)
+{
+	const struct python_stack *python = merge->input->python;
+	bool owned = false;
+	for (size_t i = merge->next; python && i < python->activation_count; i++) {
+		remote_addr record = python->activations[i].record;
+		/* Records lie further out the older they are: none of this frame can follow. */
+		if (record >= frame->cfa && record <= merge->outermost_sp)
+			break;
+		if (!inside(frame, record))
+			continue;
+		place_until(merge, i);
+		add_activation(merge, &python->activations[i]);
+		merge->next = i + 1;
+		owned = true;
+	}
+	return owned;
+}
+
+static bool is_interpreter(const struct merge *merge, const struct unwind_frame *frame)
+{
+	const struct python_runtime *runtime = merge->input->runtime;
+	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	return runtime && python_runtime_owns(runtime, pc);
+}
+
+/*
+ * A thread that waits for the GIL is in the C library, called by take_gil: these frames become
+ * the one mark. What called into the interpreter (an extension) stands.
+ */
+static bool swallow_gil_wait(struct merge *merge, bool interpreter)
+{
+	if (!merge->gil_wait_open)
+		return false;
+	if (interpreter) {
+		merge->gil_wait_open = false;
+		add(merge->out, (struct merged_frame){.kind = MERGED_GIL_WAIT});
+	}
+	return true;
+}
+
+/*
+ * The collector's own frames, told by their addresses; where the interpreter is stripped, by the
+ * innermost run of its frames while it says that it collects.
+ */
+static bool is_collector(const struct merge *merge, const struct unwind_frame *frame)
+{
+	const struct merge_input *input = merge->input;
+	if (!input->collecting)
+		return false;
+	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	for (size_t i = 0; i < input->collector_count; i++)
+		if (pc >= input->collector[i].start && pc < input->collector[i].end)
+			return true;
+	return input->collector_count == 0 && !merge->python_seen;
+}
+
+static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
+{
+	if (out->count == 0 || out->frames[out->count - 1].kind != kind)
+		add(out, (struct merged_frame){.kind = kind});
+}
+
+static void add_native(struct merge *merge, size_t i)
+{
+	const struct unwind_frame *frame = &merge->input->native->frames[i];
+	bool interpreter = is_interpreter(merge, frame);
+	if (place_owned(merge, frame))
+		return; /* the eval function itself: replaced */
+	if (swallow_gil_wait(merge, interpreter))
+		return;
+	if (interpreter && is_collector(merge, frame)) {
+		add_mark_once(merge->out, MERGED_GC);
+		return;
+	}
+	add(merge->out, (struct merged_frame){.kind = MERGED_NATIVE, .native = (uint32_t)i,
+					      .hidden = interpreter});
+}
+
+/* Frames outside the outermost Python frame are start-up plumbing. */
+static void hide_start_up(struct merged_stack *out)
+{
+	for (size_t i = out->count; i-- > 0 && out->frames[i].kind == MERGED_NATIVE;)
+		out->frames[i].hidden = true;
+}
+
+static const struct module *module_of(const struct merge *merge, const struct merged_frame *frame)
+{
+	const struct mapping *mapping =
+		module_table_find(merge->input->modules,
+				  merge->input->native->frames[frame->native].pc - 1);
+	return mapping ? mapping->module : NULL;
+}
+
+/* A native thread's start-up: the outermost frames of the library that started it (start_thread,
+ * clone3), unless there is nothing else. */
+static void hide_native_start(struct merge *merge)
+{
+	struct merged_stack *out = merge->out;
+	if (out->count == 0 || merge->input->native->end != UNWIND_END_OUTERMOST)
+		return;
+	const struct module *library = module_of(merge, &out->frames[out->count - 1]);
+	size_t keep = out->count;
+	while (keep > 0 && library && module_of(merge, &out->frames[keep - 1]) == library)
+		keep--;
+	for (size_t i = keep; keep > 0 && i < out->count; i++)
+		out->frames[i].hidden = true;
+}
+
+void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
+{
+	merged->count = 0;
+	merged->salvaged = merged->truncated = false;
+	struct merge merge = {.input = input, .out = merged, .gil_wait_open = input->gil_wait};
+	size_t activations = input->python ? input->python->activation_count : 0;
+	if (!input->native) {
+		if (input->gil_wait)
+			add(merged, (struct merged_frame){.kind = MERGED_GIL_WAIT});
+		place_until(&merge, activations);
+		merged->salvaged = false; /* by order is the only way without native frames */
+		return;
+	}
+	if (input->native->count > 0)
+		merge.outermost_sp = input->native->frames[input->native->count - 1].sp;
+	for (size_t i = 0; i < input->native->count; i++)
+		add_native(&merge, i);
+	place_until(&merge, activations);
+	merged->truncated = input->native->end != UNWIND_END_OUTERMOST;
+	if (merge.python_seen)
+		hide_start_up(merged);
+	else
+		hide_native_start(&merge);
+}
+
+void merged_stack_release(struct merged_stack *merged)
+{
+	free(merged->frames);
+	memset(merged, 0, sizeof(*merged));
+}

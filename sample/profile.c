@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stacks become a call tree: one node for each distinct path of frames, with the samples that
+ * ended in it (self) and passed through it (total). Relies on interned strings: equal strings have
+ * equal pointers. profile->counts belongs to the caller; nothing here changes it.
+ */
+#include "sample/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Node numbers are 32 bits; a tree that large is past any memory, but must not wrap round. */
+enum { MAX_NODES = 0x7ffffff0 };
+
+static uint32_t add_node(struct profile *profile, uint32_t parent, uint32_t frame)
+{
+	profile->nodes = alloc_room(profile->nodes, &profile->node_capacity,
+				    profile->node_count + 1, sizeof(*profile->nodes));
+	uint32_t id = (uint32_t)profile->node_count++;
+	profile->nodes[id] = (struct profile_node){
+		.parent = parent,
+		.frame = frame,
+		.first_child = PROFILE_NONE,
+		.next_sibling = PROFILE_NONE,
+	};
+	if (parent != PROFILE_NONE) {
+		profile->nodes[id].next_sibling = profile->nodes[parent].first_child;
+		profile->nodes[parent].first_child = id;
+	}
+	return id;
+}
+
+void profile_init(struct profile *profile, struct interner *strings)
+{
+	memset(profile, 0, sizeof(*profile));
+	profile->strings = strings;
+	table_init(&profile->children);
+	table_init(&profile->frame_ids);
+	add_node(profile, PROFILE_NONE, PROFILE_NONE);
+}
+
+void profile_release(struct profile *profile)
+{
+	free(profile->frames);
+	free(profile->nodes);
+	table_release(&profile->children);
+	table_release(&profile->frame_ids);
+	memset(profile, 0, sizeof(*profile));
+}
+
+static uint64_t mix(uint64_t hash, const void *pointer)
+{
+	return hash_pair(hash, (uint64_t)(uintptr_t)pointer);
+}
+
+static uint64_t frame_hash(const struct frame *frame)
+{
+	uint64_t flags = (uint64_t)frame->kind << 8 | (uint64_t)frame->has_function << 3 |
+			 (uint64_t)frame->inlined << 2 | (uint64_t)frame->guessed << 1 |
+			 (uint64_t)frame->uncertain;
+	uint64_t hash = hash_pair(flags, (uint64_t)(int64_t)frame->line);
+	hash = mix(mix(mix(hash, frame->name), frame->file), frame->short_file);
+	hash = mix(mix(mix(hash, frame->module), frame->module_path), frame->build_id);
+	return hash_pair(hash_pair(hash, frame->offset), frame->function_offset);
+}
+
+static bool equal(const struct frame *a, const struct frame *b)
+{
+	return a->kind == b->kind && a->name == b->name && a->file == b->file &&
+	       a->short_file == b->short_file && a->line == b->line && a->module == b->module &&
+	       a->module_path == b->module_path && a->offset == b->offset &&
+	       a->function_offset == b->function_offset && a->has_function == b->has_function &&
+	       a->build_id == b->build_id && a->inlined == b->inlined &&
+	       a->guessed == b->guessed && a->uncertain == b->uncertain;
+}
+
+uint32_t profile_frame(struct profile *profile, const struct frame *frame)
+{
+	/* Frames with the same hash are told apart by a running number, the pair's second half. */
+	uint64_t hash = frame_hash(frame), twin = 0;
+	uint32_t id;
+	for (; table_find(&profile->frame_ids, hash, twin, &id); twin++)
+		if (equal(&profile->frames[id], frame))
+			return id;
+	profile->frames = alloc_room(profile->frames, &profile->frame_capacity,
+				     profile->frame_count + 1, sizeof(*profile->frames));
+	id = (uint32_t)profile->frame_count++;
+	profile->frames[id] = *frame;
+	table_put(&profile->frame_ids, hash, twin, id);
+	return id;
+}
+
+void profile_add(struct profile *profile, const uint32_t *frames, size_t count, uint64_t samples)
+{
+	uint32_t node = PROFILE_ROOT;
+	profile->nodes[node].total += samples;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t child;
+		if (!table_find(&profile->children, node, frames[i], &child)) {
+			if (profile->node_count >= MAX_NODES)
+				break;
+			child = add_node(profile, node, frames[i]);
+			table_put(&profile->children, node, frames[i], child);
+		}
+		node = child;
+		profile->nodes[node].total += samples;
+	}
+	profile->nodes[node].self += samples;
+}

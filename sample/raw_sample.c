@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A raw sample: byte ranges copied from a stopped thread, and a memory_reader over them. While
+ * the sample is live, a read that finds nothing copies it from the target and keeps it; a replayed
+ * sample answers the same reads from what was kept. Memory is reserved once and touched as
+ * needed, so that nothing here allocates in the pause.
+ */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+
+enum { INDEX_SIZE = 2 * RAW_MAX_RANGES, FIRST_INDEX_SIZE = 4096, GATHER = 1024 };
+
+_Static_assert((INDEX_SIZE & (INDEX_SIZE - 1)) == 0, "the index is a power of two");
+
+static void *reserve(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return memory == MAP_FAILED ? alloc_zeroed(1, size) : memory;
+}
+
+static size_t slot_of(const struct raw_sample *raw, remote_addr address)
+{
+	return (address >> 3) * 0x9e3779b97f4a7c15u >> 40 & raw->index_mask;
+}
+
+static void put_in_index(struct raw_sample *raw, uint32_t number)
+{
+	size_t slot = slot_of(raw, raw->ranges[number].address);
+	while (raw->index[slot].stamp == raw->stamp)
+		slot = (slot + 1) & raw->index_mask;
+	raw->index[slot] = (struct raw_index){raw->stamp, number};
+}
+
+static void forget_index(struct raw_sample *raw)
+{
+	if (++raw->stamp == 0) {
+		memset(raw->index, 0, INDEX_SIZE * sizeof(*raw->index));
+		raw->stamp = 1;
+	}
+}
+
+/* Enters a range; `number` of them are in already. */
+static void index_range(struct raw_sample *raw, uint32_t number)
+{
+	if (raw->ranges[number].size >= RAW_LARGE && raw->large_count < RAW_MAX_LARGE)
+		raw->large[raw->large_count++] = number;
+	if (2 * (size_t)number > raw->index_mask && raw->index_mask < INDEX_SIZE - 1) {
+		raw->index_mask = 2 * raw->index_mask + 1;
+		forget_index(raw);
+		for (uint32_t i = 0; i < number; i++)
+			put_in_index(raw, i);
+	}
+	put_in_index(raw, number);
+}
+
+static bool holds(const struct raw_range *range, remote_addr address, size_t size)
+{
+	return address >= range->address && address - range->address <= range->size &&
+	       size <= range->size - (address - range->address);
+}
+
+static struct raw_range *find_exact(const struct raw_sample *raw, remote_addr address, size_t size)
+{
+	for (size_t slot = slot_of(raw, address); raw->index[slot].stamp == raw->stamp;
+	     slot = (slot + 1) & raw->index_mask) {
+		struct raw_range *range = &raw->ranges[raw->index[slot].number];
+		if (range->address == address && range->size >= size)
+			return range;
+	}
+	return NULL;
+}
+
+static struct raw_range *find_large(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	if (raw->large_hit < raw->large_count) {
+		struct raw_range *range = &raw->ranges[raw->large[raw->large_hit]];
+		if (holds(range, address, size))
+			return range;
+	}
+	for (size_t i = 0; i < raw->large_count; i++) {
+		struct raw_range *range = &raw->ranges[raw->large[i]];
+		if (holds(range, address, size)) {
+			raw->large_hit = i;
+			return range;
+		}
+	}
+	return NULL;
+}
+
+uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	if (raw->range_count >= RAW_MAX_RANGES || size > RAW_MAX_BYTES - raw->byte_count)
+		return NULL;
+	raw->ranges[raw->range_count] = (struct raw_range){
+		.address = address, .size = (uint32_t)size, .offset = (uint32_t)raw->byte_count};
+	index_range(raw, (uint32_t)raw->range_count++);
+	uint8_t *bytes = raw->bytes + raw->byte_count;
+	raw->byte_count += (size + 7) & ~(size_t)7;
+	return bytes;
+}
+
+/* A read that nothing answers yet: from the live target, kept for the decoder. */
+static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer, size_t size,
+		      struct error *error)
+{
+	if (!raw->live)
+		return error_set(error, ERROR_ABSENT, "0x%llx was not copied",
+				 (unsigned long long)address);
+	if (!memory_read(target_memory(raw->live), address, buffer, size, error))
+		return false;
+	uint8_t *bytes = raw_sample_add(raw, address, size);
+	if (!bytes)
+		return error_set(error, ERROR_CORRUPT, "a thread's stack needs too much memory");
+	memcpy(bytes, buffer, size);
+	raw->ranges[raw->range_count - 1].used = 1;
+	return true;
+}
+
+static bool read_raw(const struct memory_reader *reader, remote_addr address, void *buffer,
+		     size_t size, struct error *error)
+{
+	/* The reader is the sample's first member; reading marks ranges as used and may add some. */
+	struct raw_sample *raw = (struct raw_sample *)(uintptr_t)reader;
+	struct raw_range *range = find_exact(raw, address, size);
+	if (!range)
+		range = find_large(raw, address, size);
+	if (!range)
+		return read_live(raw, address, buffer, size, error);
+	range->used = 1;
+	memcpy(buffer, raw->bytes + range->offset + (address - range->address), size);
+	return true;
+}
+
+struct raw_sample *raw_sample_new(void)
+{
+	struct raw_sample *raw = alloc_zeroed(1, sizeof(*raw));
+	raw->reader.read = read_raw;
+	raw->ranges = reserve(RAW_MAX_RANGES * sizeof(*raw->ranges));
+	raw->bytes = reserve(RAW_MAX_BYTES);
+	raw->index = reserve(INDEX_SIZE * sizeof(*raw->index));
+	unwind_stack_init(&raw->native);
+	raw_sample_reset(raw);
+	return raw;
+}
+
+void raw_sample_free(struct raw_sample *raw)
+{
+	if (!raw)
+		return;
+	munmap(raw->ranges, RAW_MAX_RANGES * sizeof(*raw->ranges));
+	munmap(raw->bytes, RAW_MAX_BYTES);
+	munmap(raw->index, INDEX_SIZE * sizeof(*raw->index));
+	unwind_stack_release(&raw->native);
+	free(raw);
+}
+
+void raw_sample_reset(struct raw_sample *raw)
+{
+	/* A very deep stack must not stay in our memory for ever. */
+	enum { KEEP = 4 << 20 };
+	if (raw->byte_count > KEEP)
+		madvise(raw->bytes + KEEP, RAW_MAX_BYTES - KEEP, MADV_DONTNEED);
+	raw->live = NULL;
+	raw->tid = 0;
+	raw->time_ns = raw->pause_ns = 0;
+	memset(&raw->registers, 0, sizeof(raw->registers));
+	memset(&raw->wait, 0, sizeof(raw->wait));
+	raw->stopped = raw->repeat = raw->has_native = false;
+	raw->tstate_count = 0;
+	raw->python_problem = ERROR_NONE;
+	raw->slot = NULL;
+	raw->runtime = NULL;
+	raw->range_count = raw->byte_count = raw->large_count = raw->large_hit = 0;
+	raw->index_mask = FIRST_INDEX_SIZE - 1;
+	forget_index(raw);
+}
+
+/* Adds the leading ranges that lie whole within the bytes that were read. */
+static size_t keep_whole(struct raw_sample *raw, const struct target_range *ranges, size_t count,
+			 size_t got)
+{
+	/* Ranges stand back to back here, unlike those that raw_sample_add aligns. */
+	size_t done = 0, kept = 0;
+	for (; kept < count && done + ranges[kept].size <= got; kept++) {
+		raw->ranges[raw->range_count] =
+			(struct raw_range){.address = ranges[kept].address,
+					   .size = (uint32_t)ranges[kept].size,
+					   .offset = (uint32_t)(raw->byte_count + done)};
+		index_range(raw, (uint32_t)raw->range_count++);
+		done += ranges[kept].size;
+	}
+	raw->byte_count += (done + 7) & ~(size_t)7;
+	return kept;
+}
+
+void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
+			 const struct target_range *ranges, size_t count)
+{
+	while (count > 0) {
+		size_t batch = 0, size = 0;
+		while (batch < count && batch < GATHER &&
+		       ranges[batch].size <= RAW_MAX_BYTES - raw->byte_count - size)
+			size += ranges[batch++].size;
+		if (batch == 0 || raw->range_count + batch > RAW_MAX_RANGES)
+			return;
+		ssize_t got = target_read_ranges(target, ranges, batch, raw->bytes + raw->byte_count);
+		if (got < 0)
+			got = 0;
+		size_t kept = keep_whole(raw, ranges, batch, (size_t)got);
+		/* What stands behind a hole was skipped: go on after the range that is gone. */
+		if (kept < batch)
+			kept++;
+		ranges += kept;
+		count -= kept;
+	}
+}
+
+void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *target,
+			      const struct target_range *range)
+{
+	if (range->size > RAW_MAX_BYTES - raw->byte_count || raw->range_count >= RAW_MAX_RANGES)
+		return;
+	ssize_t got = target_read_ranges(target, range, 1, raw->bytes + raw->byte_count);
+	if (got > 0)
+		raw_sample_add(raw, range->address, (size_t)got);
+}
+
+struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
+{
+	struct raw_sample *clone = raw_sample_new();
+	struct raw_range *ranges = clone->ranges;
+	clone->tid = raw->tid;
+	clone->time_ns = raw->time_ns;
+	clone->pause_ns = raw->pause_ns;
+	clone->registers = raw->registers;
+	clone->stopped = raw->stopped;
+	clone->wait = raw->wait;
+	memcpy(clone->tstates, raw->tstates, sizeof(raw->tstates));
+	clone->tstate_count = raw->tstate_count;
+	clone->python_problem = raw->python_problem;
+	clone->slot = raw->slot;
+	clone->runtime = raw->runtime;
+	memcpy(ranges, raw->ranges, raw->range_count * sizeof(*ranges));
+	memcpy(clone->bytes, raw->bytes, raw->byte_count);
+	clone->byte_count = raw->byte_count;
+	while (clone->range_count < raw->range_count)
+		index_range(clone, (uint32_t)clone->range_count++);
+	if (raw->has_native) {
+		clone->has_native = true;
+		clone->native.frames = alloc_room(NULL, &clone->native.capacity,
+						  raw->native.count + 1, sizeof(*raw->native.frames));
+		memcpy(clone->native.frames, raw->native.frames,
+		       raw->native.count * sizeof(*raw->native.frames));
+		clone->native.count = raw->native.count;
+		clone->native.end = raw->native.end;
+		clone->native.guessed = raw->native.guessed;
+	}
+	return clone;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names for sampled frames: each distinct code address once, module by module (libdw keeps much
+ * memory for an open one), inlined levels as frames of their own, Cython names and lines as
+ * their author wrote them.
+ */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/utf8.h"
+#include "cython/cython.h"
+#include "sample/short_file.h"
+#include "symbolize/symbolize.h"
+
+/*
+ * How far in a frame stands among those that Cython makes of one function: a wrapper calls the
+ * implementation, which calls (cpdef) the C function. Those of one call are shown as one.
+ */
+enum rank { RANK_NONE, RANK_WRAPPER, RANK_IMPLEMENTATION, RANK_BODY };
+
+struct named {
+	struct frame frame;
+	enum rank rank;
+	const char *base;  /* equal pointers: the same Cython function */
+	bool hidden;
+};
+
+struct resolver {
+	const struct target *target;
+	struct interner *strings;
+	bool internals;
+	struct symbolizer *symbolizer;
+	struct cython_sources *sources;
+	struct table short_files;      /* interned path -> index in short_texts */
+	const char **short_texts;
+	size_t short_count, short_capacity;
+	struct named *named;           /* of frame i: named[first[i]] .. + counts[i], innermost first */
+	size_t named_count, named_capacity;
+	uint32_t *first, *counts;
+	size_t frame_count;
+};
+
+static int open_source(void *context, const char *path)
+{
+	const struct resolver *resolver = context;
+	return resolver->target ? target_open_file(resolver->target, path, NULL) : -1;
+}
+
+struct resolver *resolver_new(const struct target *target, struct interner *strings,
+			      bool internals)
+{
+	struct resolver *resolver = alloc_zeroed(1, sizeof(*resolver));
+	resolver->target = target;
+	resolver->strings = strings;
+	resolver->internals = internals;
+	resolver->symbolizer = symbolizer_new(strings);
+	resolver->sources = cython_sources_new(strings, open_source, resolver);
+	table_init(&resolver->short_files);
+	return resolver;
+}
+
+void resolver_free(struct resolver *resolver)
+{
+	if (!resolver)
+		return;
+	symbolizer_free(resolver->symbolizer);
+	cython_sources_free(resolver->sources);
+	table_release(&resolver->short_files);
+	free(resolver->short_texts);
+	free(resolver->named);
+	free(resolver->first);
+	free(resolver->counts);
+	free(resolver);
+}
+
+/* Looked up in the target's file system once a path. */
+static const char *shorten(struct resolver *resolver, const char *path)
+{
+	uint32_t index;
+	if (table_find(&resolver->short_files, (uint64_t)(uintptr_t)path, 0, &index))
+		return resolver->short_texts[index];
+	resolver->short_texts = alloc_room(resolver->short_texts, &resolver->short_capacity,
+					   resolver->short_count + 1, sizeof(*resolver->short_texts));
+	index = (uint32_t)resolver->short_count++;
+	resolver->short_texts[index] =
+		intern_text(resolver->strings, short_file(resolver->target, path));
+	table_put(&resolver->short_files, (uint64_t)(uintptr_t)path, 0, index);
+	return resolver->short_texts[index];
+}
+
+static const char *clean(struct resolver *resolver, const char *text)
+{
+	_cleanup_strbuf_ struct strbuf buffer;
+	strbuf_init(&buffer);
+	utf8_add_clean(&buffer, text, strlen(text));
+	return intern_text(resolver->strings, buffer.text);
+}
+
+static void add_named(struct resolver *resolver, uint32_t id, const struct named *named)
+{
+	resolver->named = alloc_room(resolver->named, &resolver->named_capacity,
+				     resolver->named_count + 1, sizeof(*resolver->named));
+	if (resolver->counts[id]++ == 0)
+		resolver->first[id] = (uint32_t)resolver->named_count;
+	resolver->named[resolver->named_count++] = *named;
+}
+
+static void name_python(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
+{
+	const struct python_code *code = raw->code;
+	struct named named = {.frame = {
+		.kind = short_file_is_library(code->file) ? FRAME_PYTHON_LIBRARY : FRAME_PYTHON,
+		.name = code->name,
+		.file = code->file,
+		.short_file = shorten(resolver, code->file),
+		.line = raw->line > 0 ? raw->line : 0,
+	}};
+	add_named(resolver, id, &named);
+}
+
+static void name_mark(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
+{
+	bool thread = strncmp(raw->mark, "thread ", 7) == 0;
+	struct named named = {.frame = {.kind = thread ? FRAME_THREAD : FRAME_INTERPRETER,
+					.name = raw->mark}};
+	add_named(resolver, id, &named);
+}
+
+/* What every frame of a module has, whatever its name. */
+static struct frame native_frame(struct resolver *resolver, const struct raw_frame *raw)
+{
+	struct frame frame = {.kind = raw->guessed       ? FRAME_GUESSED
+				      : raw->interpreter ? FRAME_INTERPRETER
+							 : FRAME_NATIVE,
+			      .guessed = raw->guessed,
+			      .offset = raw->offset};
+	if (!raw->module) {
+		frame.module = frame.module_path = intern_text(resolver->strings, "[unknown]");
+		return frame;
+	}
+	char hex[65];
+	build_id_hex(&raw->module->build_id, hex);
+	frame.module = clean(resolver, raw->module->name);
+	frame.module_path = clean(resolver, raw->module->path);
+	frame.build_id = hex[0] ? intern_text(resolver->strings, hex) : NULL;
+	return frame;
+}
+
+static enum rank rank_of(const struct cython_name *name, const char *linkage)
+{
+	if (name->kind == CYTHON_WRAPPER)
+		return RANK_WRAPPER;
+	return strstr(linkage, "__pyx_pf_") || strstr(linkage, "__pyx_Upf_") ? RANK_IMPLEMENTATION
+									    : RANK_BODY;
+}
+
+/* Makes a Cython frame of a native one; false: it is none. */
+static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
+			const struct symbolize_frame *symbol, struct named *named)
+{
+	const char *linkage = symbol->linkage ? symbol->linkage : symbol->name;
+	if (!linkage || !raw->module)
+		return false;
+	const char *module = cython_module_of_path(resolver->strings, raw->module->path);
+	struct cython_name name = cython_demangle(resolver->strings, linkage, module);
+	if (name.kind == CYTHON_NOT)
+		return false;
+	if (name.kind == CYTHON_HELPER) {
+		named->hidden = !resolver->internals;
+		return true;
+	}
+	named->base = name.base;
+	named->rank = rank_of(&name, linkage);
+	named->frame.name = name.name;
+	if (named->frame.kind != FRAME_GUESSED)
+		named->frame.kind = FRAME_CYTHON;
+	named->frame.file = named->frame.short_file = NULL;
+	named->frame.line = 0;
+	struct cython_line line;
+	if (symbol->file && symbol->line > 0 &&
+	    cython_map_line(resolver->sources, symbol->file, symbol->directory,
+			    raw->module->path, symbol->line, &line)) {
+		named->frame.file = clean(resolver, line.file);
+		named->frame.short_file = shorten(resolver, named->frame.file);
+		named->frame.line = line.line;
+	}
+	return true;
+}
+
+static const char *last_component(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static void name_native(struct resolver *resolver, uint32_t id, const struct raw_frame *raw,
+			const struct symbolize_result *result)
+{
+	struct named named = {.frame = native_frame(resolver, raw)};
+	named.frame.has_function = result->has_function;
+	named.frame.function_offset = result->function_start;
+	if (result->count == 0)
+		add_named(resolver, id, &named);
+	for (size_t i = 0; i < result->count; i++) {
+		const struct symbolize_frame *symbol = &result->frames[i];
+		struct named level = named;
+		level.frame.name = symbol->name;
+		level.frame.inlined = symbol->inlined;
+		level.frame.line = symbol->line > 0 ? symbol->line : 0;
+		if (symbol->file) {
+			level.frame.file = clean(resolver, symbol->file);
+			level.frame.short_file = last_component(level.frame.file);
+		}
+		name_cython(resolver, raw, symbol, &level);
+		add_named(resolver, id, &level);
+	}
+}
+
+static bool open_module(struct resolver *resolver, const struct module *module)
+{
+	const struct symbolize_module source = {
+		.path = module->path,
+		.fd = module->fd,
+		.bytes = module->bytes,
+		.bytes_size = module->bytes_size,
+		.build_id = module->build_id,
+		.root_fd = resolver->target ? target_root(resolver->target) : -1,
+	};
+	struct error error;
+	if (symbolizer_open(resolver->symbolizer, &source, &error))
+		return true;
+	log_debug("symbolize", "%s: %s", module->path, error.message);
+	return false;
+}
+
+static void name_one(struct resolver *resolver, uint32_t id, const struct raw_frame *raw,
+		     bool opened, struct unwinder *unwinder)
+{
+	struct symbolize_result result = {0};
+	if (opened)
+		symbolize_pc(resolver->symbolizer, raw->offset, raw->exact, &result);
+	else if (raw->module)
+		result.has_function =
+			unwind_function_start(unwinder, raw->module, raw->offset - !raw->exact,
+					      &result.function_start, NULL);
+	name_native(resolver, id, raw, &result);
+}
+
+struct order {
+	uint32_t id, module;
+};
+
+static int by_module(const void *left, const void *right)
+{
+	const struct order *a = left, *b = right;
+	if (a->module != b->module)
+		return a->module < b->module ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Native frames in the order of their modules, so that each is opened once. */
+static void name_natives(struct resolver *resolver, const struct frame_table *table,
+			 struct order *order, size_t count, struct unwinder *unwinder)
+{
+	const struct module *open = NULL;
+	bool opened = false;
+	qsort(order, count, sizeof(*order), by_module);
+	for (size_t i = 0; i < count; i++) {
+		const struct raw_frame *raw = &table->frames[order[i].id];
+		if (raw->module != open || !raw->module)
+			opened = raw->module && open_module(resolver, raw->module);
+		open = raw->module;
+		name_one(resolver, order[i].id, raw, opened, unwinder);
+	}
+}
+
+void resolver_run(struct resolver *resolver, struct frame_table *table, struct unwinder *unwinder)
+{
+	/* Frames named by an earlier run keep their names. */
+	size_t old = resolver->frame_count;
+	resolver->first = alloc_resized(resolver->first, table->count + 1, sizeof(uint32_t));
+	resolver->counts = alloc_resized(resolver->counts, table->count + 1, sizeof(uint32_t));
+	memset(resolver->counts + old, 0, (table->count - old) * sizeof(uint32_t));
+	struct order *order = alloc_zeroed(table->count - old + 1, sizeof(*order));
+	size_t natives = 0;
+	for (size_t id = old; id < table->count; id++) {
+		const struct raw_frame *raw = &table->frames[id];
+		if (raw->kind == RAW_PYTHON)
+			name_python(resolver, (uint32_t)id, raw);
+		else if (raw->kind == RAW_MARK)
+			name_mark(resolver, (uint32_t)id, raw);
+		else
+			order[natives++] = (struct order){
+				(uint32_t)id, raw->module ? raw->module->id + 1 : 0};
+	}
+	name_natives(resolver, table, order, natives, unwinder);
+	free(order);
+	resolver->frame_count = table->count;
+}
+
+/* The outer frame is the same call of a Cython function as the inner one, seen further out. */
+static bool same_call(const struct named *outer, const struct named *inner)
+{
+	return outer && outer->base && outer->base == inner->base && outer->rank < inner->rank;
+}
+
+void resolver_stack(struct resolver *resolver, const struct frame_table *table,
+		    const uint32_t *ids, size_t count, struct frame **frames, size_t *frame_count,
+		    size_t *frame_capacity)
+{
+	(void)table;
+	const struct named *outer = NULL; /* the last frame given out */
+	for (size_t i = 0; i < count; i++) {
+		uint32_t id = ids[i];
+		for (uint32_t level = resolver->counts[id]; level-- > 0;) {
+			const struct named *named = &resolver->named[resolver->first[id] + level];
+			if (named->hidden)
+				continue;
+			if (same_call(outer, named))
+				--*frame_count;
+			*frames = alloc_room(*frames, frame_capacity, *frame_count + 1,
+					     sizeof(**frames));
+			(*frames)[(*frame_count)++] = named->frame;
+			outer = named;
+		}
+	}
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pause: stop a thread, copy what its stack is made of, let it run on. This is the one file
+ * to review for what happens while a thread of the target stands still. Between tracer_stop and
+ * tracer_resume nothing here may allocate, print, open a file or wait; what is read is bounded
+ * by the raw sample's reserved memory. (A code object seen for the first time is remembered in
+ * python/'s table, which may grow: after warm-up it does not.)
+ */
+#include "sample/internal.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
+	CPU_REFRESH = 16,    /* samples between two looks at the CPU a thread runs on */
+	MAX_PREDICTED = RAW_MAX_RANGES / 2,
+};
+
+/*
+ * From SP to the end of what can be frames. A thread made by pthread_create has its struct
+ * pthread, at which fs_base points, at the top of its own stack; the main thread's end and that
+ * of a stack seen before are known; else read what is there.
+ */
+static size_t stack_size(const struct taker *taker, const struct thread_slot *slot,
+			 const struct registers *registers, bool *sure)
+{
+	remote_addr sp = registers->value[REGISTER_RSP];
+	remote_addr ends[] = {registers->fs_base, atomic_load(&slot->stack_end),
+			      slot->tid == target_pid(taker->target) ? taker->main_stack_end : 0};
+	*sure = true;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (ends[i] > sp && ends[i] - sp <= RAW_MAX_STACK)
+			return ends[i] - sp;
+	*sure = false;
+	return RAW_UNKNOWN_STACK;
+}
+
+/*
+ * One gathered read: the native stack and what the last sample of this thread needed. A read
+ * stops at the first hole, so a stack whose end is a guess comes by itself, and last.
+ */
+static void copy_memory(const struct taker *taker, struct thread_slot *slot,
+			struct raw_sample *raw)
+{
+	bool sure;
+	struct target_range stack = {raw->registers.value[REGISTER_RSP],
+				     stack_size(taker, slot, &raw->registers, &sure)};
+	if (sure && slot->predicted_count > 0) {
+		slot->predicted[0] = stack;
+		raw_sample_prefetch(raw, taker->target, slot->predicted, slot->predicted_count);
+		return;
+	}
+	if (slot->predicted_count > 1)
+		raw_sample_prefetch(raw, taker->target, slot->predicted + 1,
+				    slot->predicted_count - 1);
+	raw_sample_prefetch_some(raw, taker->target, &stack);
+}
+
+/* Who this is in Python: known from before, or by fs_base now that it is stopped. */
+static void identify(const struct taker *taker, const struct thread_slot *slot,
+		     struct raw_sample *raw)
+{
+	enum join_method method = taker->join.method;
+	raw->tstate_count = slot->tstate_count;
+	memcpy(raw->tstates, slot->tstates, sizeof(raw->tstates));
+	if (raw->tstate_count == 0 && (method == JOIN_AUTO || method == JOIN_FS_BASE))
+		raw->tstate_count = join_by_thread_id(&taker->join, raw->registers.fs_base,
+						      raw->tstates);
+}
+
+/* Copies what belongs to the Python stack, by reading all of it through the raw sample. */
+static void copy_python(const struct taker *taker, struct raw_sample *raw)
+{
+	raw->runtime = taker->runtime;
+	for (uint32_t i = 0; i < raw->tstate_count && taker->runtime; i++) {
+		struct error error = {0};
+		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i],
+					taker->known, &error))
+			raw->python_problem = error.kind;
+	}
+}
+
+static void copy_thread(const struct taker *taker, struct thread_slot *slot,
+			struct raw_sample *raw)
+{
+	raw->slot = slot;
+	raw->tid = slot->tid;
+	raw->live = taker->target;
+	copy_memory(taker, slot, raw);
+	identify(taker, slot, raw);
+	copy_python(taker, raw);
+	raw->live = NULL;
+}
+
+void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
+{
+	raw->stopped = true;
+	copy_thread(taker, slot, raw);
+	if (taker->options->native && taker->options->unwinder == UNWINDER_PTRACE)
+		raw->has_native = unwind_thread_ptrace(slot->tid, &raw->native, NULL);
+}
+
+static enum take_result result_of(const struct error *error)
+{
+	return error->kind == ERROR_BUSY ? TAKE_UNINTERRUPTIBLE : TAKE_GONE;
+}
+
+/* On the thread's own CPU a stop costs 7 us, from another CPU, which must wake it, 25 us. */
+static void follow_cpu(struct taker *taker, struct thread_slot *slot)
+{
+	if (slot->cpu_age++ % CPU_REFRESH == 0)
+		slot->cpu = target_thread_cpu(slot->files);
+	if (!taker->follow_cpu || slot->cpu < 0 || slot->cpu == taker->cpu)
+		return;
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(slot->cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	taker->cpu = slot->cpu;
+}
+
+enum take_result take_running(struct taker *taker, struct thread_slot *slot,
+			      struct raw_sample *raw)
+{
+	raw_sample_reset(raw);
+	follow_cpu(taker, slot);
+	struct error error;
+	uint64_t before = clock_now_ns();
+	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
+		return result_of(&error);
+	raw->time_ns = clock_now_ns();
+	take_stopped(taker, slot, raw);
+	tracer_resume(taker->tracer, slot->tid);
+	uint64_t after = clock_now_ns();
+	raw->pause_ns = after - before;
+	return TAKE_OK;
+}
+
+static bool same_wait(const struct target_wait *a, const struct target_wait *b)
+{
+	return a->running == b->running && a->number == b->number && a->sp == b->sp &&
+	       a->pc == b->pc && memcmp(a->arguments, b->arguments, sizeof(a->arguments)) == 0;
+}
+
+enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
+			      const struct target_wait *wait, struct raw_sample *raw)
+{
+	raw_sample_reset(raw);
+	raw->wait = *wait;
+	raw->time_ns = clock_now_ns();
+	raw->registers.value[REGISTER_RSP] = wait->sp;
+	raw->registers.value[REGISTER_RIP] = wait->pc;
+	raw->registers.known = 1u << REGISTER_RSP | 1u << REGISTER_RIP;
+	copy_thread(taker, slot, raw);
+	struct target_wait now;
+	struct error error;
+	if (!target_thread_wait(slot->files, &now, &error))
+		return TAKE_GONE;
+	/* The same call with the same stack pointer: it has not moved while it was copied. */
+	return same_wait(&now, wait) ? TAKE_OK : TAKE_MOVED;
+}
+
+void take_learn(struct thread_slot *slot, const struct raw_sample *raw)
+{
+	size_t count = 1;
+	for (size_t i = 0; i < raw->range_count && count < MAX_PREDICTED; i++) {
+		const struct raw_range *range = &raw->ranges[i];
+		if (!range->used || range->address == raw->registers.value[REGISTER_RSP])
+			continue;
+		if (count >= slot->predicted_capacity)
+			slot->predicted = alloc_room(slot->predicted, &slot->predicted_capacity,
+						     count + 1, sizeof(*slot->predicted));
+		slot->predicted[count++] = (struct target_range){range->address, range->size};
+	}
+	slot->predicted_count = slot->predicted ? count : 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* pdump: one look at a process, every thread's merged stack, innermost frame first. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "output/output.h"
+#include "src/options.h"
+#include "src/report.h"
+
+static int print_dump(const struct dump *dump, const struct options *options)
+{
+	const struct output_options form = report_output_options(options);
+	struct error error;
+	_cleanup_strbuf_ struct strbuf text;
+	strbuf_init(&text);
+	if (!options->json)
+		output_dump_text(dump, &form, &text);
+	else if (!output_dump_json(dump, &text, &error))
+		return report_error(&error, 0);
+	if (!output_file_write("-", text.text, text.size, &error))
+		return report_error(&error, 0);
+	return EXIT_DONE;
+}
+
+static int status_of(const struct dump *dump, bool partial)
+{
+	if (partial)
+		return EXIT_PARTIAL;
+	if (!dump->python_version) {
+		log_error("%s", dump->python_problem);
+		return EXIT_NOT_PYTHON;
+	}
+	return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	options_parse_pdump(argc, argv, &options);
+	options_apply_log(&options, "pdump");
+	const struct session_options session = report_session_options(&options);
+	struct interner *strings = interner_new();
+	struct dump dump;
+	struct error error;
+	bool partial;
+	int status;
+	if (!dump_process(options.pid, &session, strings, &dump, &partial, &error)) {
+		status = report_error(&error, options.pid);
+	} else {
+		status = print_dump(&dump, &options);
+		if (status == EXIT_DONE)
+			status = status_of(&dump, partial);
+		dump_release(&dump);
+	}
+	interner_free(strings);
+	return status;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What both commands do when something goes wrong: say it, and pick the exit status. */
+#ifndef SRC_REPORT_H
+#define SRC_REPORT_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "sample/sample.h"
+#include "src/options.h"
+
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_IO = 1,
+	EXIT_USAGE = 2,
+	EXIT_NO_PROCESS = 3,
+	EXIT_DENIED = 4,
+	EXIT_NOT_PYTHON = 5,
+	EXIT_PARTIAL = 6,
+	EXIT_OWN_FAILURE = 125, /* precord -- CMD: precord itself failed */
+};
+
+/* Prints the error, and for a denied process the cause and what to do. Returns the status. */
+int report_error(const struct error *error, pid_t pid);
+
+/* The sampling options that stand on the command line. */
+struct session_options report_session_options(const struct options *options);
+
+/* ... and those of the output. */
+struct output_options report_output_options(const struct options *options);
+
+#endif
