@@ -23,6 +23,11 @@ struct cython_name {
 	enum cython_kind kind;
 	const char *name;   /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
 	const char *base;   /* equal (same pointer) for wrapper and body of one function */
+	/*
+	 * Frames of one call ascend: slot, pw, pf, f. A callee with the same base and a higher
+	 * layer is the same frame; the same or a lower one is a new call (recursion).
+	 */
+	int layer;
 };
 
 /*

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of cython/ share: the grammar of scopes, punycode, one parsed C file. */
+#ifndef CYTHON_INTERNAL_H
+#define CYTHON_INTERNAL_H
+
+#include "base/strbuf.h"
+#include "base/types.h"
+#include "cython/cython.h"
+
+/* A part of a symbol: not NUL-terminated. */
+struct piece {
+	const char *text;
+	size_t size;
+};
+
+enum {
+	SYMBOL_LIMIT = 8192,    /* longer ones are no names that a compiler wrote for a person */
+	SCOPE_LIMIT = 64,       /* packages, module, classes and functions around one function */
+	PUNYCODE_LIMIT = 2048,
+};
+
+/*
+ * "3pkg_3mod_3Ext_12meth": the chain of scopes at the front. rests[d] is what follows after d
+ * of them: a name may begin at each, so that rests[count] is only the deepest reading.
+ */
+struct scopes {
+	struct piece names[SCOPE_LIMIT];
+	struct piece rests[SCOPE_LIMIT + 1];
+	size_t count;
+	bool utility; /* the first one is a pseudo module as "View.MemoryView" */
+};
+
+void scopes_read(struct scopes *scopes, struct piece text);
+
+/* How many of the first scopes are the extension module's dotted name (`module`: NULL accepted). */
+size_t scopes_module_depth(const struct scopes *scopes, const char *module);
+
+/* Which names can stand after the scopes; see scopes_choose. */
+enum leaf_rule {
+	LEAF_IMPLEMENTATION, /* pf: ordinal or none */
+	LEAF_WRAPPER,        /* pw: an ordinal, lambdas excepted */
+	LEAF_GENERATOR,      /* gb: ordinal, then "generator" and a number */
+	LEAF_PLAIN,          /* f, slots, properties: never an ordinal */
+};
+
+struct reading {
+	size_t module_depth, depth; /* scopes [module_depth, depth) are shown */
+	struct piece leaf;
+	uint32_t ordinal;
+	bool has_ordinal;
+};
+
+/* The most probable of the readings of one name. False: the text has none. */
+bool scopes_choose(const struct scopes *scopes, size_t module_depth, enum leaf_rule rule,
+		   struct reading *reading);
+
+bool piece_equals(struct piece piece, const char *text);
+bool piece_starts(struct piece piece, const char *prefix);
+bool piece_ends(struct piece piece, const char *suffix);
+bool piece_skip(struct piece *piece, const char *prefix); /* false: does not begin so */
+struct piece piece_after(struct piece piece, size_t size);
+/* Consumes a decimal number; false: no digit or more than 9 of them. */
+bool piece_number(struct piece *piece, uint32_t *number);
+
+/* Appends the UTF-8 that the punycode stands for. False: not punycode; out is then unchanged. */
+bool punycode_decode(const char *text, size_t size, char delimiter, struct strbuf *out);
+
+/* One generated C file, reduced to where its lines come from. */
+struct source_map;
+
+/* NULL: not a file that Cython wrote, or too large, or not readable. The fd stays the caller's. */
+struct source_map *source_map_read(struct interner *interner, int fd);
+struct source_map *source_map_parse(struct interner *interner, const char *text, size_t size);
+void source_map_free(struct source_map *map); /* NULL accepted */
+int source_map_line_count(const struct source_map *map);
+bool source_map_find(const struct source_map *map, int c_line, struct cython_line *line);
+
+#endif
