@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A profile as a flame graph: one self-contained SVG, readable as it is (real rectangles and
+ * texts) and better with its script (output/svg.js). All positions are also given in samples and
+ * levels (data-x, data-n, data-d), from which the script draws anew for any width or zoom. Names
+ * stand in text nodes only, escaped; never in the script.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "output/internal.h"
+#include "output/svg_script.h"
+
+/* A glyph of the labels' font is a little more than 7.2 pixels wide at 12 pixels. */
+#define CELL 7.25
+
+/* Longer names are cut even in tooltips: a template's name can have a megabyte. */
+enum { PADDING = 3, TOOLTIP_CELLS = 1000, MIN_CELLS = 3, FEWEST_BOXES = 40 };
+
+struct canvas {
+	const struct view *view;
+	const struct svg_layout *layout;
+	const struct output_options *options;
+	struct strbuf *out;
+};
+
+static int height_of(const struct svg_layout *layout)
+{
+	return SVG_HEAD + (int)(layout->deepest + 1) * SVG_ROW + SVG_MARGIN;
+}
+
+static void put_attribute(struct strbuf *out, const char *name, double value, int decimals)
+{
+	strbuf_printf(out, " %s=\"", name);
+	output_put_fixed(out, value, decimals);
+	strbuf_add_char(out, '"');
+}
+
+static const struct frame *frame_of(const struct canvas *canvas, const struct svg_box *box)
+{
+	uint32_t frame = canvas->view->nodes[box->node].frame;
+	return frame == PROFILE_NONE ? NULL : &canvas->view->profile->frames[frame];
+}
+
+/* "1,180 samples, 12.3 %, self 12, 0.1 %" */
+static void put_share(struct strbuf *out, const struct canvas *canvas, const struct svg_box *box)
+{
+	const struct view_node *node = &canvas->view->nodes[box->node];
+	double whole = (double)canvas->view->nodes[0].total;
+	output_put_grouped(out, node->total);
+	strbuf_add_text(out, node->total == 1 ? " sample, " : " samples, ");
+	output_put_percent(out, (double)node->total, whole);
+	strbuf_add_text(out, " %");
+	if (box->more)
+		return;
+	strbuf_add_text(out, ", self ");
+	output_put_grouped(out, node->self);
+	strbuf_add_text(out, ", ");
+	output_put_percent(out, (double)node->self, whole);
+	strbuf_add_text(out, " %");
+}
+
+/* First line: the whole text, which the script reads. Then numbers, kind, file and library. */
+static void put_tooltip(const struct canvas *canvas, const struct svg_box *box, const char *text)
+{
+	struct strbuf *out = canvas->out;
+	const struct frame *frame = box->more ? NULL : frame_of(canvas, box);
+	strbuf_add_text(out, "<title>");
+	output_put_xml_cut(out, text, TOOLTIP_CELLS);
+	strbuf_add_char(out, '\n');
+	put_share(out, canvas, box);
+	if (frame) {
+		const char *kind = output_svg_kind_title(frame->kind);
+		strbuf_add_char(out, '\n');
+		output_put_xml(out, kind, strlen(kind));
+	}
+	if (frame && frame->inlined)
+		strbuf_add_text(out, ", inlined");
+	if (frame && frame->file) {
+		strbuf_add_char(out, '\n');
+		output_put_xml_cut(out, frame->file, TOOLTIP_CELLS);
+		if (frame->line > 0 && canvas->options->lines)
+			strbuf_printf(out, ":%d", frame->line);
+	}
+	const char *library = frame && frame->module_path ? frame->module_path
+			      : frame ? frame->module : NULL;
+	if (library) {
+		strbuf_add_char(out, '\n');
+		output_put_xml_cut(out, library, TOOLTIP_CELLS);
+	}
+	strbuf_add_text(out, "</title>");
+}
+
+/* The whole text, else the name without its place, else what fits of the name. */
+static void put_label(struct strbuf *out, const char *text, size_t name_size, size_t room)
+{
+	struct strbuf _cleanup_strbuf_ name;
+	strbuf_init(&name);
+	if (output_text_cells(text, strlen(text)) <= room)
+		name_size = strlen(text);
+	strbuf_add(&name, text, name_size);
+	output_put_xml_cut(out, name.text, room);
+}
+
+static void put_shape(const struct canvas *canvas, const struct svg_box *box, const char *text,
+		      size_t name_size)
+{
+	struct strbuf *out = canvas->out;
+	double scale = (SVG_WIDTH - 2.0 * SVG_MARGIN) / (double)canvas->view->nodes[0].total;
+	double x = SVG_MARGIN + (double)box->start * scale, width = (double)box->total * scale;
+	uint32_t row = canvas->options->icicle ? box->depth : canvas->layout->deepest - box->depth;
+	int y = SVG_HEAD + (int)row * SVG_ROW;
+	strbuf_add_text(out, "<rect");
+	put_attribute(out, "x", x, 2);
+	put_attribute(out, "y", y, 0);
+	/* Half a pixel is the gap to the neighbour. */
+	put_attribute(out, "width", width > 2 ? width - 0.5 : width > 0.3 ? width : 0.3, 2);
+	put_attribute(out, "height", SVG_ROW - 1, 0);
+	strbuf_add_text(out, " rx=\"1.5\"/>");
+	int room = (int)((width - 2 * PADDING) / CELL);
+	if (room >= MIN_CELLS) {
+		strbuf_add_text(out, "<text");
+		put_attribute(out, "x", x + PADDING, 2);
+		put_attribute(out, "y", y + 11.5, 1);
+		strbuf_add_char(out, '>');
+		put_label(out, text, name_size, (size_t)room);
+		strbuf_add_text(out, "</text>");
+	}
+}
+
+static void put_box(const struct canvas *canvas, const struct svg_box *box)
+{
+	struct strbuf *out = canvas->out;
+	const char *text = canvas->view->nodes[box->node].text;
+	const struct frame *frame = frame_of(canvas, box);
+	size_t name_size = frame ? output_name_size(frame, text) : strlen(text);
+	int paint = !frame ? SVG_ROOT : (unsigned)frame->kind < FRAME_KIND_COUNT ? (int)frame->kind
+									       : SVG_NOTE;
+	char note[64];
+	if (box->more) {
+		snprintf(note, sizeof(note), "\xe2\x80\xa6 %" PRIu32 " more frames", box->more);
+		text = note;
+		name_size = strlen(note);
+		paint = SVG_NOTE;
+	}
+	strbuf_add_text(out, "<g class=\"");
+	output_svg_put_class(out, paint, text, name_size);
+	strbuf_printf(out, "\" data-x=\"%" PRIu64 "\" data-n=\"%" PRIu64 "\" data-d=\"%" PRIu32 "\">",
+		      box->start, box->total, box->depth);
+	put_tooltip(canvas, box, text);
+	put_shape(canvas, box, text, name_size);
+	strbuf_add_text(out, "</g>\n");
+}
+
+/* Names and description for those who do not see the picture, and for the window's title. */
+static void put_description(const struct canvas *canvas)
+{
+	struct strbuf _cleanup_strbuf_ text;
+	strbuf_init(&text);
+	output_svg_put_title(&text, canvas->view->profile, canvas->options);
+	strbuf_add_text(canvas->out, "<title>Flame graph: ");
+	output_put_xml_cut(canvas->out, text.text, TOOLTIP_CELLS);
+	strbuf_reset(&text);
+	output_svg_put_summary(&text, canvas->view, canvas->layout, canvas->options);
+	strbuf_add_text(canvas->out, "</title>\n<desc>Each box is a function, as wide as its share "
+			"of the samples; what it called stands ");
+	strbuf_add_text(canvas->out, canvas->options->icicle ? "below it. " : "above it. ");
+	output_put_xml_cut(canvas->out, text.text, TOOLTIP_CELLS);
+	strbuf_add_text(canvas->out, "</desc>\n");
+}
+
+static void put_document(const struct canvas *canvas)
+{
+	struct strbuf *out = canvas->out;
+	int height = height_of(canvas->layout);
+	strbuf_printf(out,
+		      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fg %s\" width=\"%d\" "
+		      "height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" data-top=\"%d\">\n",
+		      canvas->options->icicle ? "icicle" : "flame", SVG_WIDTH, height, SVG_WIDTH,
+		      height, SVG_HEAD);
+	put_description(canvas);
+	output_svg_put_style(out);
+	strbuf_add_text(out, "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n");
+	bool empty = canvas->view->nodes[0].total == 0;
+	if (empty)
+		strbuf_printf(out, "<text class=\"empty\" x=\"%d\" y=\"%d\">no samples</text>\n",
+			      SVG_MARGIN, SVG_HEAD + 11);
+	strbuf_add_text(out, "<g class=\"boxes\">\n");
+	for (size_t i = 0; !empty && i < canvas->layout->count; i++)
+		put_box(canvas, &canvas->layout->boxes[i]);
+	strbuf_add_text(out, "</g>\n");
+	output_svg_put_head(out, canvas->view, canvas->layout, canvas->options);
+	if (!empty) {
+		strbuf_add_text(out, "<script><![CDATA[\n");
+		strbuf_add_text(out, svg_script);
+		strbuf_add_text(out, "]]></script>\n");
+	}
+	strbuf_add_text(out, "</svg>\n");
+}
+
+void output_svg(const struct profile *profile, const struct output_options *options,
+		struct strbuf *out)
+{
+	struct view view;
+	output_view_init(&view, profile, options, VIEW_BOXES);
+	size_t start = out->size;
+	/* Long names can make few boxes large: then fewer still. */
+	for (size_t boxes = SVG_MAX_BOXES;; boxes = boxes * 2 / 3) {
+		struct svg_layout layout;
+		out->size = start;
+		output_svg_layout_init(&layout, &view, options->min_width, boxes);
+		put_document(&(struct canvas){&view, &layout, options, out});
+		output_svg_layout_release(&layout);
+		if (out->size - start <= SVG_MAX_BYTES || boxes <= FEWEST_BOXES)
+			break;
+	}
+	output_view_release(&view);
+}
