@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of this folder share: the call frame information of one module (frame_index.c,
+ * debug_frame.c, cfi.c), the rows made from it (row.c), what libunwind reads (space.c), stepping
+ * over the copy (snapshot.c) and what is done where there is no information (guess.c).
+ */
+#ifndef UNWIND_INTERNAL_H
+#define UNWIND_INTERNAL_H
+
+#include <libunwind.h>
+
+#include "base/table.h"
+#include "unwind/unwind.h"
+
+/* ---- cfi.c: one section of CIEs and FDEs in .eh_frame's form ------------------------------- */
+
+struct cfi_section {
+	uint8_t *bytes;    /* zero-padded to a multiple of 8; NULL: none */
+	size_t size;       /* without the padding */
+	remote_addr start; /* where libunwind sees the bytes */
+};
+
+struct cfi_fde {
+	size_t offset;            /* in the section */
+	remote_addr start, end;   /* the code it covers, at run time */
+	size_t program, program_end;
+	size_t cie_program, cie_program_end;
+	bool signal_frame;
+};
+
+enum cfi_kind { CFI_END, CFI_FDE, CFI_OTHER };
+
+/*
+ * Reads the entry at `offset`. CFI_OTHER: a CIE, or an FDE that we do not understand; CFI_END: the
+ * terminator, or no entry. *next is set unless CFI_END, and *fde for CFI_FDE.
+ */
+enum cfi_kind cfi_read(const struct cfi_section *section, size_t offset, struct cfi_fde *fde,
+		       size_t *next);
+
+/*
+ * True when libunwind may be given this FDE: its programs and expressions stay inside, end, and do
+ * nothing that libunwind 1.6.2 does not survive. *expressions: it reads the section when applied.
+ */
+bool cfi_check(const struct cfi_section *section, const struct cfi_fde *fde, bool *expressions);
+
+/* ---- frame_index.c, debug_frame.c --------------------------------------------------------- */
+
+/* Finds the FDE that covers an ELF address, in .eh_frame, then in .debug_frame. */
+bool frame_index_find(struct module *module, uint64_t vaddr, struct cfi_fde *fde,
+		      const struct cfi_section **section);
+void frame_index_free(void *index); /* a module's unwind_cache; NULL accepted */
+
+/* No module's section is larger than this in memory. */
+#define CFI_SECTION_LIMIT ((size_t)64 << 20)
+
+/* Where .debug_frame is shown to libunwind: in the kernel's half, where no target has memory. */
+#define DEBUG_FRAME_ADDRESS 0xffffc00000000000
+
+/* The module's .debug_frame, decompressed, in .eh_frame's form; *section is zeroed without one. */
+void debug_frame_load(const struct module *module, struct cfi_section *section);
+
+/* ---- row.c: how to step from one PC ------------------------------------------------------- */
+
+enum row_kind {
+	ROW_FOUND,
+	ROW_NO_INFO,  /* code, without unwind information */
+	ROW_NOT_CODE, /* mapped, not executable */
+	ROW_UNMAPPED,
+	ROW_BAD,      /* corrupt unwind information */
+};
+
+/* libunwind's register state is 184 bytes on x86-64; 328 when built for the Microsoft ABI too. */
+#define ROW_STATE_SIZE 328
+
+struct unwind_row {
+	uint64_t state[ROW_STATE_SIZE / 8];
+	const struct cfi_section *section; /* read when applied (expressions), or NULL */
+	enum row_kind kind;
+	bool signal_frame;
+};
+
+struct unwinder {
+	struct module_table *modules;
+	uint64_t generation;        /* of the table that the rows were made from */
+	unw_addr_space_t space;
+	struct table row_index;     /* address looked up -> index in rows */
+	struct unwind_row *rows;
+	size_t row_count;
+	const struct cfi_section *building; /* section of the row being made, or NULL */
+	remote_addr building_fde;
+
+	/* The walk under way. */
+	struct registers registers;
+	const struct memory_reader *memory;
+	const struct cfi_section *section; /* of the row being applied, or NULL */
+	bool unknown_register;      /* an unknown register was read */
+	bool missing_memory;        /* the copy has no such bytes */
+	size_t guess_walks, guess_steps; /* left in this call */
+};
+
+/* How to step from the instruction at this address (PC-1 for a return address). Never NULL; valid
+ * until the next call. */
+const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address);
+void rows_flush(struct unwinder *unwinder);
+
+/* ---- space.c, snapshot.c, guess.c, stack.c ------------------------------------------------ */
+
+/* An address space for libunwind whose argument is struct unwinder. */
+unw_addr_space_t space_new(void);
+
+/*
+ * Walks outwards by unwind information alone. `stack` NULL: a trial, counted against guess_steps.
+ * On UNWIND_END_NO_INFO *registers are those of the frame that has none, which was added; so too
+ * for an exact PC that is no code (UNWIND_END_UNMAPPED).
+ */
+enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
+			      struct unwind_stack *stack);
+
+/* From a frame without information to its caller; false when nothing holds. */
+bool guess_caller(struct unwinder *unwinder, struct registers *registers, bool *exact,
+		  struct unwind_stack *stack, enum unwind_end why);
+
+struct unwind_frame *unwind_stack_add(struct unwind_stack *stack);
+
+/* Fills in the callee-saved registers as the cursor has them. */
+void unwind_frame_save(struct unwind_frame *frame, unw_cursor_t *cursor);
+
+#define UNWIND_FRAME_LIMIT 1000000
+
+/* More signal frames than that in one stack mean a loop: they alone may lead to a lower SP. */
+#define UNWIND_SIGNAL_LIMIT 256
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a PC to the rule for stepping out of it, as libunwind's register state. libunwind makes the
+ * state (unw_reg_states_iterate) and applies it (unw_apply_reg_state);
+ * the cache between the two is ours: unw_step's own takes a lock and masks all signals, twice a
+ * frame, and its hash is cut to 8 bits (src/dwarf/Gparser.c, unw_hash_index_t), so that large
+ * sizes are chains of hundreds; and unw_step guesses by RBP where there is no information.
+ * Relies on frame_index.c for the FDE, on cfi.c for its harmlessness, on space.c for its bytes.
+ */
+#include "unwind/internal.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+
+/* At most so many rows are kept; then all are made anew. */
+#define ROW_LIMIT 16384
+
+struct wanted {
+	remote_addr address;
+	struct unwind_row *row;
+	bool found;
+};
+
+static int take_state(void *token, void *state, size_t size, unw_word_t start, unw_word_t end)
+{
+	struct wanted *const wanted = token;
+	if (wanted->address < start || wanted->address >= end)
+		return 0;
+	if (size > sizeof(wanted->row->state))
+		return -UNW_EINVAL;
+	memcpy(wanted->row->state, state, size);
+	wanted->found = true;
+	return -UNW_ESTOPUNWIND;
+}
+
+/* Has libunwind run the FDE's program up to the address. */
+static bool make_state(struct unwinder *unwinder, const struct cfi_section *section,
+		       const struct cfi_fde *fde, remote_addr address, struct unwind_row *row)
+{
+	struct wanted wanted = { .address = address, .row = row };
+	const struct registers saved = unwinder->registers;
+	unw_cursor_t cursor;
+	unwinder->registers.value[REGISTER_RIP] = address;
+	unwinder->registers.known |= 1 << REGISTER_RIP | 1 << REGISTER_RSP;
+	unwinder->building = section;
+	unwinder->building_fde = section->start + fde->offset;
+	if (unw_init_remote(&cursor, unwinder->space, unwinder) == 0)
+		unw_reg_states_iterate(&cursor, take_state, &wanted);
+	unwinder->building = NULL;
+	unwinder->registers = saved;
+	return wanted.found;
+}
+
+static void make_row(struct unwinder *unwinder, remote_addr address, struct unwind_row *row)
+{
+	const struct mapping *const mapping = module_table_find(unwinder->modules, address);
+	const struct cfi_section *section;
+	struct cfi_fde fde;
+	bool expressions;
+	row->section = NULL;
+	row->signal_frame = false;
+	row->kind = ROW_UNMAPPED;
+	if (!mapping)
+		return;
+	row->kind = ROW_NOT_CODE;
+	if (!(mapping->protection & PROT_EXEC))
+		return;
+	row->kind = ROW_NO_INFO;
+	if (!mapping->module || !frame_index_find(mapping->module,
+						  address - mapping->module->load_bias, &fde,
+						  &section))
+		return;
+	row->kind = ROW_BAD;
+	if (!cfi_check(section, &fde, &expressions) ||
+	    !make_state(unwinder, section, &fde, address, row))
+		return;
+	row->kind = ROW_FOUND;
+	row->signal_frame = fde.signal_frame;
+	row->section = expressions ? section : NULL;
+}
+
+const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address)
+{
+	uint32_t i;
+	if (table_find(&unwinder->row_index, address, 0, &i))
+		return &unwinder->rows[i];
+	if (unwinder->row_count == ROW_LIMIT)
+		rows_flush(unwinder);
+	if (!unwinder->rows)
+		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
+	struct unwind_row *const row = &unwinder->rows[unwinder->row_count];
+	make_row(unwinder, address, row);
+	table_put(&unwinder->row_index, address, 0, unwinder->row_count++);
+	return row;
+}
+
+void rows_flush(struct unwinder *unwinder)
+{
+	table_clear(&unwinder->row_index);
+	unwinder->row_count = 0;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first backend: from registers and a copy of the stack to the activations, outwards, one row
+ * of call frame information at a time. The PC of the leaf and of a frame that a signal
+ * interrupted is exact; all others are return addresses and are looked up one byte earlier.
+ * Everything read is hostile: SP must grow at each step, so that every walk ends; only a signal
+ * frame may lead elsewhere (sigaltstack), and those are counted.
+ */
+#include "unwind/internal.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+struct unwinder *unwinder_new(struct module_table *table)
+{
+	struct unwinder *const unwinder = alloc_zeroed(1, sizeof(*unwinder));
+	unwinder->modules = table;
+	unwinder->generation = table->generation;
+	unwinder->space = space_new();
+	table_init(&unwinder->row_index);
+	return unwinder;
+}
+
+void unwinder_free(struct unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	for (size_t i = 0; i < unwinder->modules->module_count; i++) {
+		frame_index_free(unwinder->modules->modules[i]->unwind_cache);
+		unwinder->modules->modules[i]->unwind_cache = NULL;
+	}
+	if (unwinder->space)
+		unw_destroy_addr_space(unwinder->space);
+	table_release(&unwinder->row_index);
+	free(unwinder->rows);
+	free(unwinder);
+}
+
+/* Where a walk is: the registers that libunwind's cursor has, and what the public API hides. */
+struct place {
+	unw_cursor_t cursor;
+	remote_addr pc, sp;
+	bool exact;
+	unsigned signal_frames;
+};
+
+static void place_refresh(struct place *place)
+{
+	unw_word_t value = 0;
+	if (unw_get_reg(&place->cursor, UNW_REG_IP, &value) == 0)
+		place->pc = value;
+	if (unw_get_reg(&place->cursor, UNW_REG_SP, &value) == 0)
+		place->sp = value;
+}
+
+/* The cursor's registers, for a start from here by other means. */
+static void place_registers(struct place *place, struct registers *registers)
+{
+	struct registers now = { .fs_base = registers->fs_base };
+	for (int i = 0; i < REGISTER_COUNT; i++) {
+		unw_word_t value;
+		if (unw_get_reg(&place->cursor, i, &value) < 0)
+			continue;
+		now.value[i] = value;
+		now.known |= 1u << i;
+	}
+	now.value[REGISTER_RIP] = place->pc;
+	now.value[REGISTER_RSP] = place->sp;
+	now.known |= 1u << REGISTER_RIP | 1u << REGISTER_RSP;
+	*registers = now;
+}
+
+/* UNWIND_END_LIMIT stands for "go on". */
+static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *row,
+			    struct place *place)
+{
+	const remote_addr sp = place->sp;
+	const bool signal_frame = row->signal_frame;
+	unwinder->unknown_register = unwinder->missing_memory = false;
+	unwinder->section = row->section;
+	const int result = unw_apply_reg_state(&place->cursor, (void *)row->state);
+	unwinder->section = NULL;
+	if (result < 0)
+		return unwinder->unknown_register ? UNWIND_END_REGISTER :
+		       unwinder->missing_memory ? UNWIND_END_STACK_COPY : UNWIND_END_BAD;
+	place_refresh(place);
+	/* A signal may have come from a call through NULL; elsewhere 0 is nobody's return address. */
+	if (result == 0 || (place->pc == 0 && !signal_frame))
+		return UNWIND_END_OUTERMOST;
+	if (signal_frame ? ++place->signal_frames > UNWIND_SIGNAL_LIMIT : place->sp <= sp)
+		return UNWIND_END_BAD;
+	place->exact = signal_frame;
+	return UNWIND_END_LIMIT;
+}
+
+static enum unwind_end end_of_row(const struct unwind_row *row)
+{
+	switch (row->kind) {
+	case ROW_NO_INFO: return UNWIND_END_NO_INFO;
+	case ROW_UNMAPPED: case ROW_NOT_CODE: return UNWIND_END_UNMAPPED;
+	default: return UNWIND_END_BAD;
+	}
+}
+
+static void add_frame(struct unwind_stack *stack, struct place *place,
+		      const struct unwind_row *row)
+{
+	struct unwind_frame *const frame = unwind_stack_add(stack);
+	frame->pc = place->pc;
+	frame->sp = place->sp;
+	frame->pc_kind = place->exact ? UNWIND_PC_EXACT : UNWIND_PC_RETURN;
+	frame->signal_frame = row->signal_frame;
+	unwind_frame_save(frame, &place->cursor);
+}
+
+static bool may_go_on(struct unwinder *unwinder, const struct unwind_stack *stack)
+{
+	if (stack)
+		return stack->count < UNWIND_FRAME_LIMIT;
+	return unwinder->guess_steps > 0 && unwinder->guess_steps--;
+}
+
+enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
+			      struct unwind_stack *stack)
+{
+	struct place place = { .exact = *exact };
+	unwinder->registers = *registers;
+	if (unw_init_remote(&place.cursor, unwinder->space, unwinder) < 0)
+		return UNWIND_END_REGISTER;
+	place_refresh(&place);
+	while (may_go_on(unwinder, stack)) {
+		const struct unwind_row *const row =
+			row_find(unwinder, place.exact ? place.pc : place.pc - 1);
+		enum unwind_end end = end_of_row(row);
+		/* A return address into nowhere is no frame; an exact PC is one wherever it is. */
+		if (stack && (end != UNWIND_END_UNMAPPED || place.exact))
+			add_frame(stack, &place, row);
+		if (row->kind == ROW_FOUND)
+			end = step(unwinder, row, &place);
+		else
+			place_registers(&place, registers);
+		*exact = place.exact;
+		if (end != UNWIND_END_LIMIT)
+			return end;
+		if (stack)
+			stack->frames[stack->count - 1].cfa = place.sp;
+	}
+	return UNWIND_END_LIMIT;
+}
+
+bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
+		   const struct memory_reader *memory, struct unwind_stack *stack,
+		   struct error *error)
+{
+	struct registers current = *registers;
+	bool exact = true;
+	stack->count = stack->guessed = 0;
+	if (!unwinder->space)
+		return error_set(error, ERROR_SYSTEM, "cannot make an address space of libunwind");
+	if (~registers->known & (1u << REGISTER_RIP | 1u << REGISTER_RSP))
+		return error_set(error, ERROR_CORRUPT, "registers without PC or SP");
+	if (unwinder->generation != unwinder->modules->generation)
+		rows_flush(unwinder);
+	unwinder->generation = unwinder->modules->generation;
+	unwinder->memory = memory;
+	unwinder->guess_walks = 2000;
+	unwinder->guess_steps = 200000;
+	do {
+		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
+	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
+	unwinder->memory = NULL;
+	return true;
+}
