@@ -82,6 +82,10 @@ struct python_known_codes;
 struct python_known_codes *python_known_codes_new(void);
 void python_known_codes_free(struct python_known_codes *known);
 
+/* Forgets all: to be called when a touched copy was dropped before python_stack_read saw it, as
+ * the strings of code objects that were new in it would never come again. */
+void python_known_codes_clear(struct python_known_codes *known);
+
 bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
 				   const struct memory_reader *memory, remote_addr tstate,
 				   struct python_known_codes *known, struct error *error);

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code objects of the target into names, files and line tables: decoded once, then found by
+ * address and identity. An address alone does not tell: a freed object's memory is used again.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "python/internal.h"
+
+enum { LINES_KEPT = 1 << 20 };
+
+struct python_code_cache {
+	struct interner *interner;
+	struct arena arena;        /* codes and line tables */
+	struct table by_identity;  /* (address, identity) -> index */
+	struct table lines;        /* (index, instruction) -> line */
+	struct python_code **codes;
+	size_t count, capacity;
+	struct walk_room room;
+};
+
+struct python_code_cache *python_code_cache_new(struct interner *interner)
+{
+	struct python_code_cache *cache = alloc_zeroed(1, sizeof(*cache));
+	cache->interner = interner;
+	arena_init(&cache->arena);
+	table_init(&cache->by_identity);
+	table_init(&cache->lines);
+	return cache;
+}
+
+void python_code_cache_free(struct python_code_cache *cache)
+{
+	if (!cache)
+		return;
+	arena_release(&cache->arena);
+	table_release(&cache->by_identity);
+	table_release(&cache->lines);
+	walk_room_release(&cache->room);
+	free(cache->codes);
+	free(cache);
+}
+
+const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id)
+{
+	return id < cache->count ? cache->codes[id] : NULL;
+}
+
+struct walk_room *python_code_cache_room(struct python_code_cache *cache)
+{
+	return &cache->room;
+}
+
+bool python_code_header_read(const struct python_runtime *runtime,
+			     const struct memory_reader *memory, remote_addr address,
+			     struct python_code_header *header, struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	uint8_t bytes[MAX_CODE];
+	if (address == 0 || address % 8 != 0)
+		return error_set(error, ERROR_TORN, "no code object at %#llx",
+				 (unsigned long long)address);
+	if (!memory_read(memory, address, bytes, layout->code_size, error))
+		return false;
+	uint64_t type = field_u64(bytes, layout->object_type);
+	if (type != runtime->code_type)
+		return error_set(error, ERROR_TORN, "no code object at %#llx",
+				 (unsigned long long)address);
+	header->address = address;
+	header->first_line = (int32_t)field_u32(bytes, layout->code_firstlineno);
+	header->filename = field_u64(bytes, layout->code_filename);
+	header->name = field_u64(bytes, layout->code_name);
+	header->line_table = field_u64(bytes, layout->code_linetable);
+	header->bytecode = header->first_traceable = 0;
+	if (layout->code_bytecode != LAYOUT_ABSENT) {
+		header->bytecode = address + layout->code_bytecode;
+		header->first_traceable = 2 * field_u32(bytes, layout->code_firsttraceable);
+	}
+	uint64_t identity[] = {type, (uint32_t)header->first_line, header->filename, header->name,
+			       header->line_table};
+	header->identity = hash_bytes(identity, sizeof(identity));
+	return true;
+}
+
+/* Reads a bytes object into *bytes, malloc'ed. */
+static bool read_bytes(const struct python_layout *layout, const struct memory_reader *memory,
+		       remote_addr object, uint8_t **bytes, size_t *size, struct error *error)
+{
+	uint8_t header[MAX_RECORD];
+	if (!memory_read(memory, object, header, layout->bytes_data, error))
+		return false;
+	uint64_t length = field_u64(header, layout->object_var_size);
+	if (length > MAX_LINE_TABLE)
+		return error_set(error, ERROR_CORRUPT, "line table of %llu bytes",
+				 (unsigned long long)length);
+	_cleanup_free_ uint8_t *copy = alloc_zeroed(length + 1, 1);
+	if (length && !memory_read(memory, object + layout->bytes_data, copy, length, error))
+		return false;
+	*bytes = copy;
+	*size = length;
+	copy = NULL;
+	return true;
+}
+
+bool python_code_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
+		       const struct python_code_header *header, struct strbuf *scratch,
+		       struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	_cleanup_free_ uint8_t *table = NULL;
+	size_t size;
+	strbuf_reset(scratch);
+	return python_string_read(layout, memory, header->name, scratch, error) &&
+	       python_string_read(layout, memory, header->filename, scratch, error) &&
+	       read_bytes(layout, memory, header->line_table, &table, &size, error);
+}
+
+static bool decode(struct python_code_cache *cache, const struct python_runtime *runtime,
+		   const struct memory_reader *memory, const struct python_code_header *header,
+		   struct python_code *code, struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	_cleanup_strbuf_ struct strbuf text;
+	strbuf_init(&text);
+	_cleanup_free_ uint8_t *table = NULL;
+	size_t size;
+	if (!python_string_read(layout, memory, header->name, &text, error))
+		return false;
+	code->name = intern_bytes(cache->interner, text.text, text.size);
+	strbuf_reset(&text);
+	if (!python_string_read(layout, memory, header->filename, &text, error))
+		return false;
+	code->file = intern_bytes(cache->interner, text.text, text.size);
+	if (!read_bytes(layout, memory, header->line_table, &table, &size, error))
+		return false;
+	code->line_table = arena_copy(&cache->arena, table, size);
+	code->line_table_size = (uint32_t)size;
+	code->address = header->address;
+	code->first_line = header->first_line;
+	code->identity = header->identity;
+	return true;
+}
+
+bool python_code_resolve(struct python_code_cache *cache, const struct python_runtime *runtime,
+			 const struct memory_reader *memory,
+			 const struct python_code_header *header, const struct python_code **code,
+			 struct error *error)
+{
+	uint32_t index;
+	if (table_find(&cache->by_identity, header->address, header->identity, &index)) {
+		*code = cache->codes[index];
+		return true;
+	}
+	struct python_code fresh;
+	struct error cause;
+	if (!decode(cache, runtime, memory, header, &fresh, &cause))
+		return error_set(error, cause.kind == ERROR_CORRUPT ? ERROR_CORRUPT : ERROR_TORN,
+				 "code object %#llx: %.150s", (unsigned long long)header->address,
+				 cause.message);
+	fresh.id = (uint32_t)cache->count;
+	cache->codes = alloc_room(cache->codes, &cache->capacity, cache->count + 1,
+				  sizeof(struct python_code *));
+	cache->codes[cache->count++] = arena_copy(&cache->arena, &fresh, sizeof(fresh));
+	table_put(&cache->by_identity, header->address, header->identity, fresh.id);
+	*code = cache->codes[fresh.id];
+	return true;
+}
+
+int32_t python_code_line(struct python_code_cache *cache, const struct python_code *code,
+			 enum python_line_format format, int32_t instruction)
+{
+	uint32_t line;
+	if (table_find(&cache->lines, code->id, (uint32_t)instruction, &line))
+		return (int32_t)line;
+	line = (uint32_t)python_line_of(format, code->line_table, code->line_table_size,
+					code->first_line, instruction);
+	if (cache->lines.count >= LINES_KEPT)
+		table_clear(&cache->lines);
+	table_put(&cache->lines, code->id, (uint32_t)instruction, line);
+	return (int32_t)line;
+}

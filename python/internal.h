@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of python/ share among themselves. */
+#ifndef PYTHON_INTERNAL_H
+#define PYTHON_INTERNAL_H
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+#include "base/table.h"
+#include "python/layout.h"
+#include "python/python.h"
+
+enum {
+	MAX_FRAMES = 200000,
+	MAX_INTERPRETERS = 1024,
+	MAX_THREADS = 65536,
+	MAX_STRING = 64 << 10,       /* bytes of a name; the rest is cut off */
+	MAX_LINE_TABLE = 16 << 20,
+	MAX_CHUNK = 4 << 20,         /* larger: its frames are read one by one */
+	MAX_CHUNKS = 16384,
+	MAX_CHUNK_BYTES = 128 << 20, /* of all chunks of a thread together */
+	MAX_TSTATE = 2048,           /* largest row, with room */
+	MAX_CODE = 512,
+	MAX_RECORD = 128,            /* entry records, frames */
+	WINDOWS = 4,
+};
+
+/* Consecutive fields that are worth one read. */
+struct python_window {
+	uint16_t offset, size;
+};
+
+struct python_runtime {
+	struct python_layout layout; /* the row, completed by the target's own offsets */
+	const struct module *module;
+	remote_addr address;         /* of _PyRuntime */
+	remote_addr code_type;       /* of PyCode_Type */
+	uint32_t runtime_size;       /* bytes of _PyRuntime that are read per sample */
+	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
+	unsigned window_count;
+	char version[32];
+};
+
+/* Fields of records read as bytes. */
+static inline uint64_t field_u64(const void *record, uint16_t offset)
+{
+	uint64_t value;
+	memcpy(&value, (const char *)record + offset, sizeof(value));
+	return value;
+}
+
+static inline uint32_t field_u32(const void *record, uint16_t offset)
+{
+	uint32_t value;
+	memcpy(&value, (const char *)record + offset, sizeof(value));
+	return value;
+}
+
+static inline uint8_t field_u8(const void *record, uint16_t offset)
+{
+	return ((const uint8_t *)record)[offset];
+}
+
+/* ---- runtime.c, debug_offsets.c ---- */
+
+/* Replaces the layout's offsets by those that the target gives at _PyRuntime (3.13+). CORRUPT or
+ * UNSUPPORTED when they cannot be believed. */
+bool MUST_CHECK python_debug_offsets_apply(struct python_layout *layout,
+					   const struct memory_reader *memory, remote_addr runtime,
+					   uint32_t version, struct error *error);
+
+/* Fills in runtime_size and windows from the layout. */
+void python_runtime_plan(struct python_runtime *runtime);
+
+/* ---- threads.c ---- */
+
+/* What is read of an interpreter in every sample. */
+struct python_interpreter {
+	remote_addr address, next, threads_head, gil;
+	bool collecting;
+};
+bool MUST_CHECK python_interpreter_read(const struct python_runtime *runtime,
+					const struct memory_reader *memory, remote_addr address,
+					struct python_interpreter *interpreter,
+					struct error *error);
+
+/* ---- strings.c ---- */
+
+/* Appends a str object to text as clean UTF-8, at most MAX_STRING bytes of it. CORRUPT when it
+ * is not a str. */
+bool MUST_CHECK python_string_read(const struct python_layout *layout,
+				   const struct memory_reader *memory, remote_addr object,
+				   struct strbuf *text, struct error *error);
+
+/* ---- code.c ---- */
+
+/* A code object's header, as far as a walk needs it. */
+struct python_code_header {
+	remote_addr address;
+	uint64_t identity;
+	remote_addr filename, name, line_table;
+	remote_addr bytecode;         /* of the first instruction; 0: not in the object (3.10) */
+	uint32_t first_traceable;     /* bytes */
+	int32_t first_line;
+};
+
+/* TORN when there is no code object at the address. */
+bool MUST_CHECK python_code_header_read(const struct python_runtime *runtime,
+					const struct memory_reader *memory, remote_addr address,
+					struct python_code_header *header, struct error *error);
+
+/* Reads all that decoding will need, for the recording reader's sake. */
+bool MUST_CHECK python_code_touch(const struct python_runtime *runtime,
+				  const struct memory_reader *memory,
+				  const struct python_code_header *header, struct strbuf *scratch,
+				  struct error *error);
+
+/* The cached code object, decoded now if need be. TORN when the copy lacks its strings. */
+bool MUST_CHECK python_code_resolve(struct python_code_cache *cache,
+				    const struct python_runtime *runtime,
+				    const struct memory_reader *memory,
+				    const struct python_code_header *header,
+				    const struct python_code **code, struct error *error);
+
+int32_t python_code_line(struct python_code_cache *cache, const struct python_code *code,
+			 enum python_line_format format, int32_t instruction);
+
+/* ---- walk.c: the one walk that both touching and reading use ---- */
+
+struct raw_frame {
+	remote_addr address;
+	int32_t instruction;
+	uint32_t code;           /* index in walk_room.codes */
+};
+
+struct raw_chunk {
+	remote_addr address;
+	size_t size, offset;     /* offset of its copy in walk_room.bytes */
+	bool loaded;
+};
+
+struct entry_record {
+	remote_addr address, current_frame, previous;
+};
+
+/* Everything a walk needs room for: kept from walk to walk, so that it stops allocating. */
+struct walk_room {
+	struct raw_frame *frames;
+	size_t frame_count, frame_capacity;
+	struct python_activation *activations;
+	size_t activation_count, activation_capacity;
+	struct entry_record *records;
+	size_t record_count, record_capacity;
+	struct python_code_header *codes;
+	size_t code_count, code_capacity;
+	struct raw_chunk *chunks;
+	size_t chunk_count, chunk_capacity;
+	uint8_t *bytes;
+	size_t byte_count, byte_capacity;
+	uint8_t *slice;          /* words of one native frame, for the rebuild */
+	size_t slice_capacity;
+	uint32_t code_slots[1024]; /* index + 1 into codes, by hash of the address */
+	uint32_t skipped_records, rebuilt_records;
+	uint8_t tstate[MAX_TSTATE];
+};
+void walk_room_release(struct walk_room *room);
+
+/*
+ * Reads the thread state and follows its frames. Slices as in python_stack_read; `scan` is for
+ * touching, which has none: the stack above the newest record is searched as a whole.
+ */
+bool MUST_CHECK walk_stack(const struct python_runtime *runtime,
+			   const struct memory_reader *memory, remote_addr tstate,
+			   const struct python_slice *slices, size_t slice_count, bool scan,
+			   struct walk_room *room, struct error *error);
+
+/* The room of a code cache: what python_stack_read walks in. */
+struct walk_room *python_code_cache_room(struct python_code_cache *cache);
+
+#endif

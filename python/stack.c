@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread state's Python stack: touched in the pause so that all of it is copied, read from
+ * the copy afterwards. Both go through walk.c. python_stack_touch must not print, open
+ * files, or allocate once every code object and the depth have been seen.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "python/internal.h"
+
+enum { GIL_SIZE = 256 }; /* of struct _gil_runtime_state with its condition variables and mutexes */
+
+struct known_code {
+	remote_addr address;
+	uint64_t identity;
+};
+
+struct python_known_codes {
+	struct table table;         /* (address, identity) */
+	struct known_code *pending; /* read in this walk; known when all of it has succeeded */
+	size_t pending_count, pending_capacity;
+	struct strbuf scratch;
+	struct walk_room room;
+};
+
+struct python_known_codes *python_known_codes_new(void)
+{
+	struct python_known_codes *known = alloc_zeroed(1, sizeof(*known));
+	table_init(&known->table);
+	strbuf_init(&known->scratch);
+	return known;
+}
+
+void python_known_codes_clear(struct python_known_codes *known)
+{
+	table_clear(&known->table);
+}
+
+void python_known_codes_free(struct python_known_codes *known)
+{
+	if (!known)
+		return;
+	table_release(&known->table);
+	free(known->pending);
+	strbuf_release(&known->scratch);
+	walk_room_release(&known->room);
+	free(known);
+}
+
+/* ---- the GIL and the collector ---- */
+
+struct state_words {
+	bool holds_gil, gc_running;
+	remote_addr gil;
+};
+
+/* `thread` is the thread state's bytes. Not being able to tell is no reason to lose a stack. */
+static void read_state(const struct python_runtime *runtime, const struct memory_reader *memory,
+		       remote_addr tstate, const uint8_t *thread, struct state_words *state)
+{
+	const struct python_layout *layout = &runtime->layout;
+	struct python_interpreter interpreter;
+	uint8_t bytes[MAX_TSTATE];
+	memset(state, 0, sizeof(*state));
+	if (!python_interpreter_read(runtime, memory, field_u64(thread, layout->tstate_interp),
+				     &interpreter, NULL))
+		return;
+	state->gc_running = interpreter.collecting;
+	switch (layout->gil_place) {
+	case GIL_IN_RUNTIME:
+		state->gil = runtime->address + layout->runtime_gil;
+		state->holds_gil =
+			memory_read(memory, runtime->address, bytes, runtime->runtime_size, NULL) &&
+			field_u64(bytes, layout->runtime_tstate_current) == tstate;
+		break;
+	case GIL_BY_INTERPRETER:
+		state->gil = interpreter.gil;
+		state->holds_gil =
+			state->gil &&
+			memory_read(memory, state->gil, bytes, layout->gil_locked + 4, NULL) &&
+			field_u32(bytes, layout->gil_locked) == 1 &&
+			field_u64(bytes, layout->gil_last_holder) == tstate;
+		break;
+	}
+}
+
+/* ---- touching ---- */
+
+static bool touch_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
+			struct python_known_codes *known, struct error *error)
+{
+	const struct walk_room *room = &known->room;
+	known->pending_count = 0;
+	for (size_t i = 0; i < room->code_count; i++) {
+		const struct python_code_header *code = &room->codes[i];
+		uint32_t ignored;
+		if (table_find(&known->table, code->address, code->identity, &ignored))
+			continue;
+		if (!python_code_touch(runtime, memory, code, &known->scratch, error))
+			return false;
+		known->pending = alloc_room(known->pending, &known->pending_capacity,
+					    known->pending_count + 1, sizeof(*known->pending));
+		known->pending[known->pending_count++] =
+			(struct known_code){code->address, code->identity};
+	}
+	for (size_t i = 0; i < known->pending_count; i++)
+		table_put(&known->table, known->pending[i].address, known->pending[i].identity, 1);
+	return true;
+}
+
+bool python_stack_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
+			remote_addr tstate, struct python_known_codes *known, struct error *error)
+{
+	struct python_known_codes *own = known ? NULL : python_known_codes_new();
+	struct python_known_codes *codes = known ? known : own;
+	struct state_words ignored;
+	uint64_t stamp;
+	bool ok = walk_stack(runtime, memory, tstate, NULL, 0, true, &codes->room, error) &&
+		  touch_codes(runtime, memory, codes, error) &&
+		  python_threads_stamp(runtime, memory, &stamp, error);
+	if (ok)
+		read_state(runtime, memory, tstate, codes->room.tstate, &ignored);
+	python_known_codes_free(own);
+	return ok;
+}
+
+/* ---- reading ---- */
+
+void python_stack_init(struct python_stack *stack)
+{
+	memset(stack, 0, sizeof(*stack));
+}
+
+void python_stack_release(struct python_stack *stack)
+{
+	free(stack->frames);
+	free(stack->activations);
+	python_stack_init(stack);
+}
+
+static bool resolve_frames(const struct python_runtime *runtime,
+			   const struct memory_reader *memory, const struct walk_room *room,
+			   struct python_code_cache *codes, struct python_stack *stack,
+			   struct error *error)
+{
+	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count,
+				   sizeof(*stack->frames));
+	for (size_t i = 0; i < room->frame_count; i++) {
+		const struct raw_frame *raw = &room->frames[i];
+		struct python_frame *frame = &stack->frames[i];
+		frame->address = raw->address;
+		frame->instruction = raw->instruction;
+		if (!python_code_resolve(codes, runtime, memory, &room->codes[raw->code],
+					 &frame->code, error))
+			return false;
+		frame->line = python_code_line(codes, frame->code, runtime->layout.lines,
+					       raw->instruction);
+	}
+	stack->count = room->frame_count;
+	return true;
+}
+
+/* Entry records that lie below the stack pointer belong to calls that have returned: the newest was
+ * linked while what it holds was still left from before. */
+static bool is_live(const struct walk_room *room, const struct python_slice *slices,
+		    size_t slice_count)
+{
+	enum { NEAR = 1 << 20 };
+	if (slice_count == 0 || room->activation_count == 0)
+		return true;
+	remote_addr record = room->activations[0].record;
+	return record == 0 || record >= slices[0].sp || slices[0].sp - record > NEAR;
+}
+
+bool python_stack_read(const struct python_runtime *runtime, const struct memory_reader *memory,
+		       remote_addr tstate, const struct python_slice *slices, size_t slice_count,
+		       struct python_code_cache *codes, struct python_stack *stack,
+		       struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	struct walk_room *room = python_code_cache_room(codes);
+	struct state_words state;
+	stack->count = stack->activation_count = 0;
+	if (!walk_stack(runtime, memory, tstate, slices, slice_count, false, room, error))
+		return false;
+	if (!is_live(room, slices, slice_count))
+		return error_set(error, ERROR_TORN, "newest entry record is below the stack");
+	if (!resolve_frames(runtime, memory, room, codes, stack, error))
+		return false;
+	stack->activations = alloc_room(stack->activations, &stack->activation_capacity,
+					room->activation_count, sizeof(*stack->activations));
+	if (room->activation_count)
+		memcpy(stack->activations, room->activations,
+		       room->activation_count * sizeof(*stack->activations));
+	stack->activation_count = room->activation_count;
+	stack->skipped_records = room->skipped_records;
+	stack->rebuilt_records = room->rebuilt_records;
+	read_state(runtime, memory, tstate, room->tstate, &state);
+	stack->holds_gil = state.holds_gil;
+	stack->gc_running = state.gc_running;
+	stack->has_gil = true;
+	stack->gil = state.gil;
+	stack->gil_size = state.gil ? GIL_SIZE : 0;
+	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);
+	stack->native_thread_id =
+		layout->tstate_native_thread_id == LAYOUT_ABSENT
+			? 0 : field_u64(room->tstate, layout->tstate_native_thread_id);
+	return true;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime's list of interpreters and their lists of thread states, as they are at one
+ * moment. The lists may change while they are read: whatever does not fit is TORN.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "python/internal.h"
+
+/* ---- one interpreter, in as few reads as its size allows ---- */
+
+static const uint16_t *interpreter_fields(const struct python_layout *layout, uint16_t fields[4])
+{
+	fields[0] = layout->interp_next;
+	fields[1] = layout->interp_threads_head;
+	fields[2] = layout->interp_gc_collecting;
+	fields[3] = layout->interp_gil;
+	return fields;
+}
+
+static uint16_t larger(uint16_t a, uint16_t b)
+{
+	return a == LAYOUT_ABSENT || b == LAYOUT_ABSENT ? (a == LAYOUT_ABSENT ? b : a)
+							: (a > b ? a : b);
+}
+
+void python_runtime_plan(struct python_runtime *runtime)
+{
+	enum { WORTH = 1024 };
+	const struct python_layout *layout = &runtime->layout;
+	uint16_t fields[4];
+	uint16_t last = larger(layout->runtime_interpreters_head, layout->runtime_finalizing);
+	last = larger(larger(last, layout->runtime_tstate_current), layout->runtime_gil);
+	runtime->runtime_size = last + 8u;
+	runtime->window_count = 0;
+	interpreter_fields(layout, fields);
+	for (size_t done = 0; done < 4;) {
+		/* The lowest field not yet in a window opens one, its neighbours join it. */
+		uint16_t low = LAYOUT_ABSENT;
+		const struct python_window *before =
+			runtime->window_count ? &runtime->windows[runtime->window_count - 1] : NULL;
+		uint32_t behind = before ? (uint32_t)before->offset + before->size : 0;
+		for (size_t i = 0; i < 4; i++)
+			if (fields[i] != LAYOUT_ABSENT && fields[i] >= behind && fields[i] < low)
+				low = fields[i];
+		if (low == LAYOUT_ABSENT)
+			break;
+		uint32_t end = low + 8u;
+		for (size_t i = 0; i < 4; i++)
+			if (fields[i] != LAYOUT_ABSENT && fields[i] + 8u > end &&
+			    fields[i] + 8u - low <= WORTH)
+				end = fields[i] + 8u;
+		runtime->windows[runtime->window_count++] =
+			(struct python_window){low, (uint16_t)(end - low)};
+		done++;
+	}
+}
+
+/* The word of a field that one of the windows holds; 0: the layout has no such field. */
+static uint64_t word_of(const struct python_runtime *runtime, uint8_t bytes[WINDOWS][MAX_TSTATE],
+			uint16_t offset)
+{
+	for (unsigned i = 0; offset != LAYOUT_ABSENT && i < runtime->window_count; i++) {
+		const struct python_window *window = &runtime->windows[i];
+		if (offset >= window->offset && offset + 8u <= (uint32_t)window->offset +
+								       window->size)
+			return field_u64(bytes[i], (uint16_t)(offset - window->offset));
+	}
+	return 0;
+}
+
+bool python_interpreter_read(const struct python_runtime *runtime,
+			     const struct memory_reader *memory, remote_addr address,
+			     struct python_interpreter *interpreter, struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	uint8_t bytes[WINDOWS][MAX_TSTATE];
+	if (address == 0 || address % 8 != 0)
+		return error_set(error, ERROR_TORN, "no interpreter at %#llx",
+				 (unsigned long long)address);
+	for (unsigned i = 0; i < runtime->window_count; i++)
+		if (!memory_read(memory, address + runtime->windows[i].offset, bytes[i],
+				 runtime->windows[i].size, error))
+			return false;
+	interpreter->address = address;
+	interpreter->next = word_of(runtime, bytes, layout->interp_next);
+	interpreter->threads_head = word_of(runtime, bytes, layout->interp_threads_head);
+	interpreter->gil = word_of(runtime, bytes, layout->interp_gil);
+	interpreter->collecting = (uint32_t)word_of(runtime, bytes, layout->interp_gc_collecting);
+	return true;
+}
+
+static bool first_interpreter(const struct python_runtime *runtime,
+			      const struct memory_reader *memory, remote_addr *address,
+			      struct error *error)
+{
+	uint8_t bytes[MAX_TSTATE];
+	if (!memory_read(memory, runtime->address, bytes, runtime->runtime_size, error))
+		return false;
+	*address = field_u64(bytes, runtime->layout.runtime_interpreters_head);
+	return true;
+}
+
+bool python_threads_stamp(const struct python_runtime *runtime, const struct memory_reader *memory,
+			  uint64_t *stamp, struct error *error)
+{
+	remote_addr address;
+	uint64_t mixed = 0;
+	if (!first_interpreter(runtime, memory, &address, error))
+		return false;
+	for (int i = 0; address; i++) {
+		struct python_interpreter interpreter;
+		if (i == MAX_INTERPRETERS)
+			return error_set(error, ERROR_CORRUPT, "more than %d interpreters",
+					 MAX_INTERPRETERS);
+		if (!python_interpreter_read(runtime, memory, address, &interpreter, error))
+			return false;
+		mixed = hash_pair(hash_pair(mixed, address), interpreter.threads_head);
+		address = interpreter.next;
+	}
+	*stamp = mixed;
+	return true;
+}
+
+/* ---- thread states ---- */
+
+struct thread_list {
+	struct python_thread *threads;
+	size_t count, capacity;
+};
+
+static bool add_threads(const struct python_runtime *runtime, const struct memory_reader *memory,
+			const struct python_interpreter *interpreter, struct thread_list *list,
+			struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	for (remote_addr address = interpreter->threads_head; address;) {
+		uint8_t bytes[MAX_TSTATE];
+		if (list->count >= MAX_THREADS)
+			return error_set(error, ERROR_TORN, "more than %d thread states",
+					 MAX_THREADS);
+		if (address % 8 != 0 ||
+		    !memory_read(memory, address, bytes, layout->tstate_size, NULL) ||
+		    field_u64(bytes, layout->tstate_interp) != interpreter->address)
+			return error_set(error, ERROR_TORN, "no thread state at %#llx",
+					 (unsigned long long)address);
+		list->threads = alloc_room(list->threads, &list->capacity, list->count + 1,
+					   sizeof(*list->threads));
+		list->threads[list->count++] = (struct python_thread){
+			.tstate = address,
+			.interpreter = interpreter->address,
+			.thread_id = field_u64(bytes, layout->tstate_thread_id),
+			.native_thread_id =
+				layout->tstate_native_thread_id == LAYOUT_ABSENT
+					? 0 : field_u64(bytes, layout->tstate_native_thread_id),
+			.id = field_u64(bytes, layout->tstate_id),
+		};
+		address = field_u64(bytes, layout->tstate_next);
+	}
+	return true;
+}
+
+bool python_threads(const struct python_runtime *runtime, const struct memory_reader *memory,
+		    struct python_thread **threads, size_t *count, struct error *error)
+{
+	struct thread_list list = {NULL, 0, 0};
+	remote_addr address;
+	bool ok = first_interpreter(runtime, memory, &address, error);
+	for (int i = 0; ok && address; i++) {
+		struct python_interpreter interpreter;
+		if (i == MAX_INTERPRETERS)
+			ok = error_set(error, ERROR_TORN, "more than %d interpreters",
+				       MAX_INTERPRETERS);
+		else
+			ok = python_interpreter_read(runtime, memory, address, &interpreter,
+						     error) &&
+			     add_threads(runtime, memory, &interpreter, &list, error);
+		address = ok ? interpreter.next : 0;
+	}
+	if (!ok) {
+		free(list.threads);
+		return false;
+	}
+	*threads = list.threads;
+	*count = list.count;
+	return true;
+}
