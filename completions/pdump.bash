@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# Completion of pdump(1) for bash.
+
+_pdump()
+{
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+	local options='-p --pid= -n --native -i --idle -g --gil --thread= --native-threads=
+		--internals -j --json --full-filenames --color= --join= --unwinder= -q --quiet
+		-v --verbose --debug= -h --help -V --version'
+	# bash splits --color=always at "=": then the option stands before it.
+	if [[ $current == '=' ]]; then
+		current=
+	elif [[ $previous == '=' ]]; then
+		previous=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	COMPREPLY=()
+	case $previous in
+	--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")) ;;
+	--join) COMPREPLY=($(compgen -W 'auto native-id fs-base rbx pthread-tid' -- "$current")) ;;
+	--unwinder) COMPREPLY=($(compgen -W 'snapshot ptrace' -- "$current")) ;;
+	--native-threads) COMPREPLY=($(compgen -W 'yes no' -- "$current")) ;;
+	--debug)
+		COMPREPLY=($(compgen -W 'target unwind python sample symbolize cython pause all' \
+			-- "$current"))
+		;;
+	-p | --pid) COMPREPLY=($(compgen -W "$(pgrep -f python 2>/dev/null)" -- "$current")) ;;
+	--thread) ;;
+	*)
+		if [[ $current == -* ]]; then
+			COMPREPLY=($(compgen -W "$options" -- "$current"))
+			[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+		else
+			COMPREPLY=($(compgen -W "$(pgrep -f python 2>/dev/null)" -- "$current"))
+		fi
+		;;
+	esac
+}
+complete -F _pdump pdump

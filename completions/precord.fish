@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# Completion of precord(1) for fish.
+
+# Behind "--" stands a command of its own.
+function __precord_in_command
+	contains -- -- (commandline -opc)
+end
+
+complete -c precord -f -n 'not __precord_in_command' -a '(__fish_complete_pids)'
+complete -c precord -n __precord_in_command -a '(__fish_complete_subcommand)'
+complete -c precord -n 'not __precord_in_command' -s p -l pid -x -a '(__fish_complete_pids)' -d "process to look at"
+complete -c precord -n 'not __precord_in_command' -s o -l output -r -F -d "write the profile there"
+complete -c precord -n 'not __precord_in_command' -s f -l format -x -a 'svg folded json' -d "format of the profile"
+complete -c precord -n 'not __precord_in_command' -s r -l rate -x -d "samples a second of each thread"
+complete -c precord -n 'not __precord_in_command' -s d -l duration -x -d "stop after this time"
+complete -c precord -n 'not __precord_in_command' -l mode -x -a 'running wall' -d "which threads are counted"
+complete -c precord -n 'not __precord_in_command' -s t -l threads -d "a root frame for each thread"
+complete -c precord -n 'not __precord_in_command' -s F -l function -d "no line numbers"
+complete -c precord -n 'not __precord_in_command' -l flame -d "root at the bottom"
+complete -c precord -n 'not __precord_in_command' -l icicle -d "root at the top"
+complete -c precord -n 'not __precord_in_command' -l title -x -d "title of the SVG"
+complete -c precord -n 'not __precord_in_command' -l min-width -x -d "leave out boxes below this share"
+complete -c precord -n 'not __precord_in_command' -l capture -r -F -d "write the raw samples, too"
+complete -c precord -n 'not __precord_in_command' -s n -l native -d "native frames merged with the Python frames"
+complete -c precord -n 'not __precord_in_command' -s i -l idle -d "count idle threads, too"
+complete -c precord -n 'not __precord_in_command' -s g -l gil -d "only the thread that holds the GIL"
+complete -c precord -n 'not __precord_in_command' -l thread -x -d "only this OS thread"
+complete -c precord -n 'not __precord_in_command' -l native-threads -x -a 'yes no' -d "threads that Python does not know"
+complete -c precord -n 'not __precord_in_command' -l internals -d "keep the interpreter's own frames"
+complete -c precord -n 'not __precord_in_command' -l full-filenames -d "do not shorten paths"
+complete -c precord -n 'not __precord_in_command' -l color -x -a 'auto always never' -d "when to colour"
+complete -c precord -n 'not __precord_in_command' -l join -x -a 'auto native-id fs-base rbx pthread-tid' -d "evidence that ties OS threads to Python threads"
+complete -c precord -n 'not __precord_in_command' -l unwinder -x -a 'snapshot ptrace' -d "what is unwound"
+complete -c precord -n 'not __precord_in_command' -s q -l quiet -d "errors only"
+complete -c precord -n 'not __precord_in_command' -s v -l verbose -d "more messages"
+complete -c precord -n 'not __precord_in_command' -l debug -x -a 'target unwind python sample symbolize cython pause all' -d "much more about one area"
+complete -c precord -n 'not __precord_in_command' -s h -l help -d "print a summary of the options"
+complete -c precord -n 'not __precord_in_command' -s V -l version -d "print the version"

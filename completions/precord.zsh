@@ -1,0 +1,35 @@
+#compdef precord
+# SPDX-License-Identifier: MIT
+# Completion of precord(1) for zsh.
+
+_arguments -s -S \
+	'(-p --pid)'{-p+,--pid=}'[process to look at]:process:_pids' \
+	'*'{-o+,--output=}'[write the profile there]:file:_files' \
+	'(-f --format)'{-f+,--format=}'[format of the profile]:format:(svg folded json)' \
+	'(-r --rate)'{-r+,--rate=}'[samples a second of each thread]:HZ: ' \
+	'(-d --duration)'{-d+,--duration=}'[stop after this time]:SECONDS: ' \
+	'--mode=[which threads are counted]:mode:(running wall)' \
+	'(-t --threads)'{-t,--threads}'[a root frame for each thread]' \
+	'(-F --function)'{-F,--function}'[no line numbers]' \
+	'--flame[root at the bottom]' \
+	'--icicle[root at the top]' \
+	'--title=[title of the SVG]:TEXT: ' \
+	'--min-width=[leave out boxes below this share]:PCT: ' \
+	'--capture=[write the raw samples, too]:file:_files' \
+	'(-n --native)'{-n,--native}'[native frames merged with the Python frames]' \
+	'(-i --idle)'{-i,--idle}'[count idle threads, too]' \
+	'(-g --gil)'{-g,--gil}'[only the thread that holds the GIL]' \
+	'*--thread=[only this OS thread]:TID: ' \
+	'--native-threads=[threads that Python does not know]:native-threads:(yes no)' \
+	'--internals[keep the interpreter'\''s own frames]' \
+	'--full-filenames[do not shorten paths]' \
+	'--color=[when to colour]:color:(auto always never)' \
+	'--join=[evidence that ties OS threads to Python threads]:join:(auto native-id fs-base rbx pthread-tid)' \
+	'--unwinder=[what is unwound]:unwinder:(snapshot ptrace)' \
+	'(-q --quiet)'{-q,--quiet}'[errors only]' \
+	'(-v --verbose)'{-v,--verbose}'[more messages]' \
+	'*--debug=[much more about one area]:debug:(target unwind python sample symbolize cython pause all)' \
+	'(-h --help)'{-h,--help}'[print a summary of the options]' \
+	'(-V --version)'{-V,--version}'[print the version]' \
+	'(-)1:process:_pids' \
+	'*::command:_normal'
