@@ -180,7 +180,7 @@ static void wrapper_and_body_share_their_base(void **state)
 		 "__pyx_pf_3pkg_3mod_48__pyx_fuse_0fcp", "__pyx_fuse_0__pyx_f_3pkg_3mod_fcp"},
 		{"__pyx_specialmethod___pyx_pw_3pkg_3mod_3Ext_7__next__",
 		 "__pyx_pw_3pkg_3mod_3Ext_7__next__", "__pyx_pf_3pkg_3mod_3Ext_6__next__"},
-		{"_ZL20__pyx_pw_3pkg_3mod_1runP7_object", "_ZL19__pyx_pf_3pkg_3mod_runP7_objectS0_"},
+		{"_ZL23__pyx_pw_3pkg_3mod_1runP7_object", "_ZL22__pyx_pf_3pkg_3mod_runP7_objectS0_"},
 	};
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		struct cython_name outer = cython_demangle(interner, calls[i][0], "x.pkg.mod");

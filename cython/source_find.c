@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds the C file that an extension was made of, and keeps what source_map.c makes of it. The
+ * path in DWARF is that of the build machine, so the file is also looked for beside the extension
+ * and in the folders above it. Opens files through the caller's function only.
+ */
+#include "cython/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+
+enum {
+	ANCESTOR_LIMIT = 6, /* folders above the extension that may be the path's root */
+	TRY_LIMIT = 64,     /* paths tried for one C file */
+	FILE_LIMIT = 4096,  /* files and requests remembered */
+};
+
+/* One path that was tried. */
+struct candidate {
+	const char *path; /* interned */
+	struct source_map *map; /* NULL: not there, or not of use */
+};
+
+/* One file as DWARF names it. */
+struct request {
+	const char *c_file, *directory, *extension; /* interned */
+	const struct source_map *map;
+	int largest; /* line asked for; a map with fewer lines is of another build */
+};
+
+struct cython_sources {
+	struct interner *interner;
+	cython_open_file open_file;
+	void *context;
+	struct candidate *candidates;
+	size_t candidate_count, candidate_room;
+	struct request *requests;
+	size_t request_count, request_room;
+};
+
+struct cython_sources *cython_sources_new(struct interner *interner, cython_open_file open_file,
+					  void *context)
+{
+	struct cython_sources *sources = alloc_zeroed(1, sizeof(*sources));
+	sources->interner = interner;
+	sources->open_file = open_file;
+	sources->context = context;
+	return sources;
+}
+
+void cython_sources_free(struct cython_sources *sources)
+{
+	if (!sources)
+		return;
+	for (size_t i = 0; i < sources->candidate_count; i++)
+		source_map_free(sources->candidates[i].map);
+	free(sources->candidates);
+	free(sources->requests);
+	free(sources);
+}
+
+static struct source_map *open_map(struct cython_sources *sources, const char *path)
+{
+	_cleanup_close_ int fd = sources->open_file(sources->context, path);
+	return fd < 0 ? NULL : source_map_read(sources->interner, fd);
+}
+
+/* The map of the file at a path; read at the first call. */
+static const struct source_map *map_at(struct cython_sources *sources, const char *text)
+{
+	const char *path = intern_text(sources->interner, text);
+	for (size_t i = 0; i < sources->candidate_count; i++)
+		if (sources->candidates[i].path == path)
+			return sources->candidates[i].map;
+	if (sources->candidate_count == FILE_LIMIT)
+		return NULL;
+	struct source_map *map = open_map(sources, path);
+	sources->candidates =
+		alloc_room(sources->candidates, &sources->candidate_room,
+			   sources->candidate_count + 1, sizeof(*sources->candidates));
+	sources->candidates[sources->candidate_count++] = (struct candidate){path, map};
+	return map;
+}
+
+/* ------------------------------------------------------------ where to look */
+
+struct search {
+	struct cython_sources *sources;
+	const struct request *request;
+	int tries;
+};
+
+/* Tries folder + '/' + name. A file of fewer lines than DWARF knows is of another build. */
+static const struct source_map *try_file(struct search *search, struct piece folder,
+					 const char *name)
+{
+	if (search->tries++ >= TRY_LIMIT)
+		return NULL;
+	_cleanup_strbuf_ struct strbuf path;
+	strbuf_init(&path);
+	strbuf_add(&path, folder.text, folder.size);
+	if (folder.size && folder.text[folder.size - 1] != '/')
+		strbuf_add_char(&path, '/');
+	strbuf_add_text(&path, name);
+	if (path.text[0] != '/')
+		return NULL;
+	const struct source_map *map = map_at(search->sources, path.text);
+	return map && source_map_line_count(map) >= search->request->largest ? map : NULL;
+}
+
+static struct piece folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return (struct piece){path, slash ? (size_t)(slash - path) + 1 : 0};
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* Without the last component: "/a/b/" gives "/a/". */
+static bool parent(struct piece *folder)
+{
+	if (folder->size <= 1)
+		return false;
+	folder->size--;
+	while (folder->size && folder->text[folder->size - 1] != '/')
+		folder->size--;
+	return folder->size > 0;
+}
+
+/* "mod.c" beside "mod.cpython-311-x86_64-linux-gnu.so", whatever DWARF calls it. */
+static const struct source_map *try_own_name(struct search *search, const char *extension)
+{
+	static const char *const endings[] = {".c", ".cpp"};
+	const char *file = base_name(extension);
+	const struct source_map *map = NULL;
+	for (size_t i = 0; !map && i < sizeof(endings) / sizeof(*endings); i++) {
+		_cleanup_strbuf_ struct strbuf name;
+		strbuf_init(&name);
+		strbuf_add(&name, file, strcspn(file, "."));
+		strbuf_add_text(&name, endings[i]);
+		map = try_file(search, folder_of(extension), name.text);
+	}
+	return map;
+}
+
+/* Each folder above the extension + the longest end of the path that exists there. */
+static const struct source_map *try_ancestors(struct search *search, const char *extension,
+					      const char *c_file)
+{
+	struct piece folder = folder_of(extension);
+	for (int up = 0; up < ANCESTOR_LIMIT && folder.size; up++) {
+		for (const char *rest = c_file; rest; rest = strchr(rest, '/')) {
+			rest += *rest == '/';
+			const struct source_map *map = try_file(search, folder, rest);
+			if (map)
+				return map;
+		}
+		if (!parent(&folder))
+			break;
+	}
+	return NULL;
+}
+
+static const struct source_map *find(struct cython_sources *sources, const struct request *request)
+{
+	struct search search = {sources, request, 0};
+	const char *c_file = request->c_file, *directory = request->directory;
+	const char *extension = request->extension;
+	bool absolute = *c_file == '/';
+	struct piece build = {directory, absolute ? 0 : strlen(directory)};
+	const struct source_map *map = try_file(&search, build, c_file);
+	if (!map)
+		map = try_file(&search, folder_of(extension), base_name(c_file));
+	if (!map)
+		map = try_own_name(&search, extension);
+	if (!map && *directory)
+		map = try_file(&search, (struct piece){directory, strlen(directory)},
+			       base_name(c_file));
+	return map ? map : try_ancestors(&search, extension, c_file);
+}
+
+/* ------------------------------------------------------------ requests */
+
+static struct request *request_of(struct cython_sources *sources, const char *c_file,
+				  const char *directory, const char *extension, int c_line)
+{
+	struct request wanted = {
+		.c_file = intern_text(sources->interner, c_file),
+		.directory = intern_text(sources->interner, directory ? directory : ""),
+		.extension = intern_text(sources->interner, extension ? extension : ""),
+	};
+	for (size_t i = sources->request_count; i-- > 0;) {
+		struct request *old = &sources->requests[i];
+		if (old->c_file == wanted.c_file && old->directory == wanted.directory &&
+		    old->extension == wanted.extension)
+			return old;
+	}
+	if (sources->request_count == FILE_LIMIT)
+		return NULL;
+	sources->requests = alloc_room(sources->requests, &sources->request_room,
+				       sources->request_count + 1, sizeof(*sources->requests));
+	struct request *request = &sources->requests[sources->request_count++];
+	*request = wanted;
+	request->largest = c_line;
+	request->map = find(sources, request);
+	return request;
+}
+
+static bool ends_in(const char *file, const char *const endings[])
+{
+	struct piece name = {file, strlen(file)};
+	for (; *endings; endings++)
+		if (piece_ends(name, *endings))
+			return true;
+	return false;
+}
+
+bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
+		     const char *extension, int c_line, struct cython_line *line)
+{
+	static const char *const sources_of_cython[] = {".pyx", ".pxd", ".pxi", NULL};
+	static const char *const generated[] = {".c", ".cpp", ".cc", ".cxx", ".c++", ".C", NULL};
+	if (!c_file || c_line <= 0)
+		return false;
+	if (ends_in(c_file, sources_of_cython)) {
+		*line = (struct cython_line){intern_text(sources->interner, c_file), c_line};
+		return true;
+	}
+	if (!ends_in(c_file, generated))
+		return false;
+	struct request *request = request_of(sources, c_file, directory, extension, c_line);
+	if (!request)
+		return false;
+	if (c_line > request->largest) {
+		request->largest = c_line;
+		if (request->map && source_map_line_count(request->map) < c_line)
+			request->map = find(sources, request);
+	}
+	return request->map && source_map_find(request->map, c_line, line);
+}
