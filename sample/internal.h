@@ -52,6 +52,7 @@ struct raw_sample {
 	struct registers registers;
 	bool stopped;                /* false: blocked and read as it was */
 	bool repeat;                 /* the thread has not run since its last sample */
+	uint64_t epoch;              /* how often the target had executed another program */
 	struct target_wait wait;     /* of a blocked thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
@@ -113,6 +114,7 @@ struct thread_slot {
 	_Atomic remote_addr stack_end;   /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;     /* --join=rbx: the thread state the worker found */
 	_Atomic bool wants_stop;         /* unwinding needed a register: stop it although blocked */
+	_Atomic bool last_valid;         /* last_stack is that of its last sample */
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
@@ -344,6 +346,10 @@ void resolver_stack(struct resolver *resolver, const struct frame_table *table,
 		    const uint32_t *ids, size_t count, struct frame **frames, size_t *frame_count,
 		    size_t *frame_capacity);
 
+/* Counts every stack of a tree of raw ids as one of display frames. */
+void resolver_profile(struct resolver *resolver, const struct frame_table *table,
+		      const struct profile *raw, struct profile *profile);
+
 /* ---- capture.c ---------------------------------------------------------------------------------- */
 
 struct capture;
@@ -354,6 +360,7 @@ void capture_modules(struct capture *capture, const struct module_table *modules
 void capture_runtime(struct capture *capture, const struct raw_sample *memory);
 void capture_thread(struct capture *capture, pid_t tid, const char *name);
 void capture_sample(struct capture *capture, const struct raw_sample *raw);
+void capture_repeat(struct capture *capture, pid_t tid);
 bool MUST_CHECK capture_close(struct capture *capture, struct error *error);
 
 /* ---- clock ---------------------------------------------------------------------------------------- */

@@ -174,6 +174,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->stopped = raw->repeat = raw->has_native = false;
 	raw->tstate_count = 0;
 	raw->python_problem = ERROR_NONE;
+	raw->epoch = 0;
 	raw->slot = NULL;
 	raw->runtime = NULL;
 	raw->range_count = raw->byte_count = raw->large_count = raw->large_hit = 0;

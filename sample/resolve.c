@@ -6,6 +6,7 @@
  */
 #include "sample/internal.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,9 @@ struct resolver {
 static int open_source(void *context, const char *path)
 {
 	const struct resolver *resolver = context;
-	return resolver->target ? target_open_file(resolver->target, path, NULL) : -1;
+	if (resolver->target)
+		return target_open_file(resolver->target, path, NULL);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
 struct resolver *resolver_new(const struct target *target, struct interner *strings,
@@ -328,4 +331,39 @@ void resolver_stack(struct resolver *resolver, const struct frame_table *table,
 			outer = named;
 		}
 	}
+}
+
+/* The stack of a node of the raw tree, outermost first. */
+static size_t path_of(const struct profile *raw, uint32_t node, uint32_t **ids, size_t *capacity)
+{
+	size_t depth = 0;
+	for (uint32_t at = node; at != PROFILE_ROOT; at = raw->nodes[at].parent)
+		depth++;
+	*ids = alloc_room(*ids, capacity, depth + 1, sizeof(**ids));
+	size_t i = depth;
+	for (uint32_t at = node; at != PROFILE_ROOT; at = raw->nodes[at].parent)
+		(*ids)[--i] = raw->nodes[at].frame;
+	return depth;
+}
+
+void resolver_profile(struct resolver *resolver, const struct frame_table *table,
+		      const struct profile *raw, struct profile *profile)
+{
+	uint32_t *ids = NULL, *shown = NULL;
+	struct frame *frames = NULL;
+	size_t id_capacity = 0, shown_capacity = 0, frame_capacity = 0;
+	for (uint32_t node = 1; node < raw->node_count; node++) {
+		if (raw->nodes[node].self == 0)
+			continue;
+		size_t count = 0;
+		size_t depth = path_of(raw, node, &ids, &id_capacity);
+		resolver_stack(resolver, table, ids, depth, &frames, &count, &frame_capacity);
+		shown = alloc_room(shown, &shown_capacity, count + 1, sizeof(*shown));
+		for (size_t i = 0; i < count; i++)
+			shown[i] = profile_frame(profile, &frames[i]);
+		profile_add(profile, shown, count, raw->nodes[node].self);
+	}
+	free(ids);
+	free(shown);
+	free(frames);
 }

@@ -36,10 +36,12 @@ bool short_file_is_library(const char *path)
 static bool is_package(const struct target *target, const char *directory, size_t size)
 {
 	char path[4096];
-	if (!target || size + sizeof("/__init__.py") > sizeof(path))
+	if (size + sizeof("/__init__.py") > sizeof(path))
 		return false;
 	memcpy(path, directory, size);
 	memcpy(path + size, "/__init__.py", sizeof("/__init__.py"));
+	if (!target)
+		return access(path, F_OK) == 0;
 	int fd = target_open_file(target, path, NULL);
 	if (fd >= 0)
 		close(fd);

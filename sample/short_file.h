@@ -10,7 +10,7 @@
 /*
  * The tail of `path` from the directory that import starts at: behind site-packages or the
  * standard library's folder, else from the outermost package (looked up in the target's root;
- * NULL target: not looked up), else the last component.
+ * NULL target: in ours), else the last component.
  */
 const char *short_file(const struct target *target, const char *path);
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* One recording under way: what its two threads, the taker and the worker, share. */
+#ifndef SAMPLE_RECORDING_H
+#define SAMPLE_RECORDING_H
+
+#include <pthread.h>
+
+#include "sample/internal.h"
+#include "sample/queue.h"
+#include "sample/schedule.h"
+
+enum { PAUSE_BUCKETS = 10000, PAUSE_BUCKET_NS = 100 };
+
+struct recorder {
+	struct target *target;
+	const struct session_options options;
+	struct interner *strings;
+	pthread_t taker_thread, worker_thread;
+	bool taker_started, worker_started;
+	_Atomic bool stop;            /* the taker is to end */
+	int event_fd;
+	int release_fd;
+
+	/* the taker's own */
+	struct taker taker;
+	struct slots slots;
+	struct schedule schedule;
+	uint64_t scanned_ns, cpu_checked_ns;
+	size_t thread_count;
+	size_t seized_count;
+
+	/* from the taker to the worker, and back */
+	struct queue queue;
+	_Atomic uint64_t epoch;       /* how often the target has executed another program */
+	_Atomic uint64_t late, gone, uninterruptible, dropped;
+	_Atomic uint64_t ticks;
+	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
+	_Atomic uint64_t runtime_epoch;
+	_Atomic remote_addr main_stack_end;
+
+	/* starting: the taker tells whether it could trace */
+	pthread_mutex_t start_lock;
+	pthread_cond_t started;
+	bool start_done, start_failed;
+	struct error start_error;
+
+	/* the worker's, and whoever asks for a profile: under `lock` */
+	pthread_mutex_t lock;
+	struct decoder decoder;
+	struct resolver *resolver;
+	struct profile raw;           /* a call tree of raw frame ids */
+	struct profile_counts counts;
+	struct capture *capture;
+	uint64_t worker_epoch, opened_ns;
+	uint64_t seen_threads;
+	uint32_t pauses[PAUSE_BUCKETS + 1]; /* the last: longer */
+	uint64_t pause_count, pause_max_ns;
+	uint64_t start_ns, end_ns;
+	time_t start_time;
+
+	/* the end */
+	_Atomic bool ended, has_wait_status, failed;
+	_Atomic int wait_status;
+	struct error error;           /* why sampling failed; set before `failed` */
+};
+
+void *recorder_take(void *recorder);   /* taker.c: the taker thread */
+void *recorder_work(void *recorder);   /* worker.c: the worker thread */
+
+/* Reads the modules and opens the interpreter; the worker, under the lock. */
+bool MUST_CHECK worker_open(struct recorder *recorder, struct error *error);
+
+#endif

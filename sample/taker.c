@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The taker thread: the only one that traces. At each tick it looks at every thread of the
+ * target, takes those that count, and sleeps until the next tick or until a traced thread
+ * reports a signal, which it passes on at once. When this thread ends, the kernel detaches all.
+ */
+#include "sample/recording.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static const uint64_t SCAN_NS = 20000000;           /* threads that came and went in pairs */
+static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
+
+static void notify(struct recorder *recorder)
+{
+	uint64_t one = 1;
+	if (write(recorder->event_fd, &one, sizeof(one)) < 0)
+		log_debug("sample", "cannot wake the main thread");
+}
+
+static void end(struct recorder *recorder)
+{
+	atomic_store(&recorder->ended, true);
+	atomic_store(&recorder->stop, true);
+	notify(recorder);
+}
+
+static void fail(struct recorder *recorder, const struct error *error)
+{
+	recorder->error = *error;
+	atomic_store(&recorder->failed, true);
+	atomic_store(&recorder->stop, true);
+	notify(recorder);
+}
+
+/* Seizing does not stop a thread; it makes us hear of its signals, of exec and of the end. */
+static bool seize_all(struct recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->slots.count; i++) {
+		struct thread_slot *slot = recorder->slots.slots[i];
+		struct error error;
+		if (slot->gone || slot->seized)
+			continue;
+		if (tracer_seize(recorder->taker.tracer, slot->tid, &error)) {
+			slot->seized = true;
+		} else if (error.kind == ERROR_GONE) {
+			slot->gone = true;
+		} else {
+			fail(recorder, &error);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void join_threads(struct recorder *recorder)
+{
+	struct taker *taker = &recorder->taker;
+	struct error error;
+	if (!taker->runtime)
+		return;
+	if (!join_refresh(&taker->join, taker->runtime, taker->target, &error))
+		log_debug("join", "%s", error.message);
+	slots_join(&recorder->slots, &taker->join);
+}
+
+static bool scan(struct recorder *recorder, uint64_t now)
+{
+	struct error error;
+	recorder->scanned_ns = now;
+	recorder->thread_count = target_thread_count(recorder->target);
+	size_t before = recorder->slots.count;
+	if (!slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error)) {
+		end(recorder);
+		return false;
+	}
+	if (recorder->slots.count != before)
+		join_threads(recorder);
+	return seize_all(recorder);
+}
+
+/* The worker opened another interpreter (start, exec): nothing known of the old one holds. */
+static void follow_runtime(struct recorder *recorder)
+{
+	struct taker *taker = &recorder->taker;
+	const struct python_runtime *runtime = atomic_load(&recorder->runtime);
+	if (atomic_load(&recorder->runtime_epoch) != atomic_load(&recorder->epoch))
+		runtime = NULL;
+	taker->main_stack_end = atomic_load(&recorder->main_stack_end);
+	if (runtime == taker->runtime)
+		return;
+	taker->runtime = runtime;
+	python_known_codes_free(taker->known);
+	taker->known = python_known_codes_new();
+	for (size_t i = 0; i < recorder->slots.count; i++)
+		recorder->slots.slots[i]->tstate_count = 0;
+	join_threads(recorder);
+}
+
+static void follow_threads(struct recorder *recorder, uint64_t now)
+{
+	const struct taker *taker = &recorder->taker;
+	uint64_t stamp;
+	if (now - recorder->scanned_ns > SCAN_NS ||
+	    target_thread_count(recorder->target) != recorder->thread_count) {
+		if (!scan(recorder, now))
+			return;
+	}
+	follow_runtime(recorder);
+	if (taker->runtime && python_threads_stamp(taker->runtime, target_memory(taker->target),
+						   &stamp, NULL) &&
+	    (!taker->join.valid || stamp != taker->join.stamp))
+		join_threads(recorder);
+	else if (taker->runtime && taker->join.method == JOIN_RBX)
+		slots_join(&recorder->slots, &taker->join);
+}
+
+/* Does this thread count at all, by what is known without a look at it? */
+static bool counts(const struct recorder *recorder, const struct thread_slot *slot, uint64_t now)
+{
+	const struct session_options *options = &recorder->options;
+	if (slot->gone || slot->skip_until_ns > now)
+		return false;
+	if (slot->tstate_count > 0)
+		return true;
+	if (recorder->taker.join.method == JOIN_FS_BASE || recorder->taker.join.method == JOIN_RBX)
+		return true; /* who it is is known only after a look */
+	if (options->gil_only)
+		return false;
+	return options->native && (options->native_threads || !recorder->taker.runtime);
+}
+
+static void deliver(struct recorder *recorder, struct thread_slot *slot, struct raw_sample *raw,
+		    enum take_result result)
+{
+	raw->epoch = atomic_load(&recorder->epoch);
+	switch (result) {
+	case TAKE_OK:
+		if (!raw->repeat)
+			take_learn(slot, raw);
+		queue_push(&recorder->queue, raw);
+		return;
+	case TAKE_GONE:
+		atomic_fetch_add(&recorder->gone, 1);
+		break;
+	case TAKE_UNINTERRUPTIBLE:
+		atomic_fetch_add(&recorder->uninterruptible, 1);
+		slot->skip_until_ns = clock_now_ns() + UNINTERRUPTIBLE_NS;
+		break;
+	case TAKE_MOVED:
+		break;
+	}
+	queue_give_back(&recorder->queue, raw);
+}
+
+/* A blocked thread that has not been scheduled since its last sample has the same stack. */
+static enum take_result take_idle(struct recorder *recorder, struct thread_slot *slot,
+				  const struct target_wait *wait, struct raw_sample *raw)
+{
+	uint64_t runs = 0;
+	bool has_runs = target_thread_runs(slot->files, &runs, NULL);
+	if (has_runs && slot->has_last && runs == slot->last_runs && atomic_load(&slot->last_valid)) {
+		raw_sample_reset(raw);
+		raw->repeat = true;
+		raw->slot = slot;
+		raw->tid = slot->tid;
+		return TAKE_OK;
+	}
+	enum take_result result = atomic_load(&slot->wants_stop)
+					  ? take_running(&recorder->taker, slot, raw)
+					  : take_blocked(&recorder->taker, slot, wait, raw);
+	if (result == TAKE_MOVED)
+		result = take_running(&recorder->taker, slot, raw);
+	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped;
+	slot->last_runs = runs;
+	return result;
+}
+
+static void sample_thread(struct recorder *recorder, struct thread_slot *slot)
+{
+	const struct session_options *options = &recorder->options;
+	struct target_wait wait;
+	if (!target_thread_wait(slot->files, &wait, NULL)) {
+		slot->skip_until_ns = clock_now_ns() + SCAN_NS; /* ended: the scan will tell */
+		return;
+	}
+	if (!wait.running && !options->wall)
+		return;
+	struct raw_sample *raw = queue_empty(&recorder->queue);
+	if (!raw) {
+		atomic_fetch_add(&recorder->dropped, 1);
+		return;
+	}
+	bool must_stop = wait.running || options->unwinder == UNWINDER_PTRACE ||
+			 options->join == JOIN_FS_BASE;
+	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
+					    : take_idle(recorder, slot, &wait, raw);
+	if (must_stop)
+		slot->has_last = false;
+	deliver(recorder, slot, raw, result);
+}
+
+/* Another program runs now: the only thread left has the process's id. */
+static void follow_exec(struct recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->slots.count; i++)
+		recorder->slots.slots[i]->gone = true;
+	atomic_fetch_add(&recorder->epoch, 1);
+	recorder->taker.runtime = NULL;
+	recorder->taker.join.valid = false;
+	recorder->scanned_ns = 0;
+}
+
+static void forget(struct recorder *recorder, pid_t tid)
+{
+	tracer_forget(recorder->taker.tracer, tid);
+	for (size_t i = 0; i < recorder->slots.count; i++)
+		if (recorder->slots.slots[i]->tid == tid)
+			recorder->slots.slots[i]->gone = true;
+}
+
+static void poll_events(struct recorder *recorder)
+{
+	pid_t tid;
+	int status;
+	for (;;) {
+		switch (tracer_poll(recorder->taker.tracer, &tid, &status)) {
+		case TRACER_NOTHING:
+			return;
+		case TRACER_THREAD_ENDED:
+			forget(recorder, tid);
+			break;
+		case TRACER_EXEC:
+			follow_exec(recorder);
+			break;
+		case TRACER_PROCESS_ENDED:
+			atomic_store(&recorder->wait_status, status);
+			atomic_store(&recorder->has_wait_status, true);
+			end(recorder);
+			return;
+		}
+	}
+}
+
+static void sleep_until(struct recorder *recorder, uint64_t deadline)
+{
+	while (!atomic_load(&recorder->stop) && tracer_sleep(recorder->taker.tracer, deadline))
+		poll_events(recorder);
+}
+
+static void tick(struct recorder *recorder)
+{
+	uint64_t now = clock_now_ns();
+	follow_threads(recorder, now);
+	for (size_t i = 0; i < recorder->slots.count && !atomic_load(&recorder->stop); i++)
+		if (counts(recorder, recorder->slots.slots[i], now))
+			sample_thread(recorder, recorder->slots.slots[i]);
+	atomic_fetch_add(&recorder->ticks, 1);
+}
+
+static void answer_start(struct recorder *recorder, bool well, const struct error *error)
+{
+	pthread_mutex_lock(&recorder->start_lock);
+	recorder->start_done = true;
+	recorder->start_failed = !well;
+	if (!well)
+		recorder->start_error = *error;
+	pthread_cond_signal(&recorder->started);
+	pthread_mutex_unlock(&recorder->start_lock);
+}
+
+static bool begin(struct recorder *recorder)
+{
+	struct error error;
+	recorder->taker.tracer = tracer_new(recorder->target);
+	bool well = tracer_seize(recorder->taker.tracer, target_pid(recorder->target), &error) &&
+		    slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error);
+	answer_start(recorder, well, &error);
+	if (!well)
+		return false;
+	if (recorder->release_fd >= 0 && write(recorder->release_fd, "x", 1) < 0)
+		log_debug("sample", "the command could not be released");
+	return true;
+}
+
+void *recorder_take(void *argument)
+{
+	struct recorder *recorder = argument;
+	if (begin(recorder)) {
+		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
+		while (!atomic_load(&recorder->stop)) {
+			uint64_t late = 0;
+			uint64_t deadline =
+				schedule_next(&recorder->schedule, clock_now_ns(), &late);
+			atomic_fetch_add(&recorder->late, late);
+			sleep_until(recorder, deadline);
+			poll_events(recorder);
+			if (!atomic_load(&recorder->stop))
+				tick(recorder);
+		}
+	}
+	tracer_free(recorder->taker.tracer);
+	return NULL;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The worker thread: decodes raw samples and counts them, and opens the interpreter when there
+ * is a new one. The only thread that calls libunwind and libdw while a recording runs (whoever
+ * asks for a profile does so under the same lock).
+ */
+#include "sample/recording.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+static const uint64_t REOPEN_NS = 10000000; /* between two tries to find an interpreter */
+enum { PATIENCE_MS = 20 };
+
+static remote_addr end_of_main_stack(const struct module_table *modules)
+{
+	for (size_t i = 0; i < modules->mapping_count; i++)
+		if (strcmp(modules->mappings[i].path, "[stack]") == 0)
+			return modules->mappings[i].end;
+	return 0;
+}
+
+/* Through a recording reader when raw samples are captured: replay reads the same memory. */
+static bool open_python(struct recorder *recorder, struct error *error)
+{
+	if (!recorder->capture)
+		return decoder_open_python(&recorder->decoder, target_memory(recorder->target),
+					   error);
+	struct raw_sample *memory = raw_sample_new();
+	memory->live = recorder->target;
+	bool well = decoder_open_python(&recorder->decoder, &memory->reader, error);
+	if (well)
+		capture_runtime(recorder->capture, memory);
+	raw_sample_free(memory);
+	return well;
+}
+
+bool worker_open(struct recorder *recorder, struct error *error)
+{
+	struct decoder *decoder = &recorder->decoder;
+	uint64_t epoch = atomic_load(&recorder->epoch);
+	recorder->opened_ns = clock_now_ns();
+	recorder->worker_epoch = epoch;
+	if (!module_table_refresh(&decoder->modules, recorder->target, NULL, error))
+		return false;
+	decoder->refreshed_ns = recorder->opened_ns;
+	if (recorder->capture && decoder->modules.generation != decoder->captured_generation) {
+		capture_modules(recorder->capture, &decoder->modules);
+		decoder->captured_generation = decoder->modules.generation;
+	}
+	atomic_store(&recorder->main_stack_end, end_of_main_stack(&decoder->modules));
+	if (!open_python(recorder, error))
+		return false;
+	atomic_store(&recorder->runtime, decoder_runtime(decoder));
+	atomic_store(&recorder->runtime_epoch, epoch);
+	return true;
+}
+
+static bool python_is_open(struct recorder *recorder)
+{
+	return atomic_load(&recorder->runtime) &&
+	       atomic_load(&recorder->runtime_epoch) == atomic_load(&recorder->epoch);
+}
+
+/* A command that has just started has no interpreter yet, one that executed has another. */
+static void try_open(struct recorder *recorder)
+{
+	struct error error;
+	if (python_is_open(recorder) || clock_now_ns() - recorder->opened_ns < REOPEN_NS)
+		return;
+	if (!worker_open(recorder, &error))
+		log_debug("python", "%s", error.message);
+}
+
+static void name_thread(struct recorder *recorder, struct thread_slot *slot,
+			const struct raw_sample *raw, const struct decode_facts *facts)
+{
+	const struct python_thread *found = NULL;
+	const struct join *join = &recorder->decoder.join;
+	for (size_t i = 0; facts->known_to_python && i < join->count; i++)
+		if (join->threads[i].tstate == raw->tstates[0])
+			found = &join->threads[i];
+	if (found)
+		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target), found,
+						recorder->strings);
+	slot->name_known = slot->name != NULL;
+	const char *name = slot->name ? slot->name : slot->comm;
+	char text[300];
+	snprintf(text, sizeof(text), "thread %d \"%s\"", slot->tid, name);
+	slot->root_frame = frame_table_mark(&recorder->decoder.frames,
+					    intern_text(recorder->strings, text));
+	if (recorder->capture)
+		capture_thread(recorder->capture, slot->tid, text);
+}
+
+/* Remembers the stack for the samples in which the thread has not run since. */
+static void remember_stack(struct recorder *recorder, struct thread_slot *slot)
+{
+	const struct decoder *decoder = &recorder->decoder;
+	size_t root = recorder->options.by_thread ? 1 : 0;
+	slot->last_stack = alloc_room(slot->last_stack, &slot->last_capacity,
+				      decoder->stack_count + root + 1, sizeof(*slot->last_stack));
+	if (root)
+		slot->last_stack[0] = slot->root_frame;
+	memcpy(slot->last_stack + root, decoder->stack,
+	       decoder->stack_count * sizeof(*decoder->stack));
+	slot->last_count = decoder->stack_count + root;
+}
+
+static void count_pause(struct recorder *recorder, uint64_t pause_ns)
+{
+	uint64_t bucket = pause_ns / PAUSE_BUCKET_NS;
+	recorder->pauses[bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS]++;
+	recorder->pause_count++;
+	recorder->counts.stopped_ns += pause_ns;
+	if (pause_ns > recorder->pause_max_ns)
+		recorder->pause_max_ns = pause_ns;
+}
+
+static void count_sample(struct recorder *recorder, const struct thread_slot *slot,
+			 const struct decode_facts *facts)
+{
+	struct profile_counts *counts = &recorder->counts;
+	counts->samples++;
+	counts->salvaged += facts->salvaged;
+	counts->truncated += facts->truncated;
+	counts->guessed += facts->guessed;
+	counts->contradictions += facts->contradiction;
+	counts->native_samples += facts->native_leaf;
+	profile_add(&recorder->raw, slot->last_stack, slot->last_count, 1);
+}
+
+static bool left_out(const struct recorder *recorder, const struct decode_facts *facts)
+{
+	const struct session_options *options = &recorder->options;
+	if (options->gil_only && !facts->holds_gil)
+		return true;
+	return !facts->known_to_python && python_is_open((struct recorder *)(uintptr_t)recorder) &&
+	       (!options->native || !options->native_threads);
+}
+
+static void work_on(struct recorder *recorder, const struct raw_sample *raw)
+{
+	struct thread_slot *slot = raw->slot;
+	if (raw->epoch != recorder->worker_epoch) {
+		recorder->counts.gone++; /* of a program that is no more */
+		return;
+	}
+	struct decode_facts facts;
+	enum decode_result result = decode_sample(&recorder->decoder, raw, &facts);
+	if (recorder->capture)
+		capture_sample(recorder->capture, raw);
+	if (raw->stopped)
+		count_pause(recorder, raw->pause_ns);
+	if (facts.needs_register && !raw->stopped)
+		atomic_store(&slot->wants_stop, true);
+	bool good = result == DECODE_OK && !(facts.needs_register && !raw->stopped);
+	atomic_store(&slot->last_valid, good);
+	if (!good) {
+		recorder->counts.torn += result == DECODE_TORN;
+		return;
+	}
+	if (left_out(recorder, &facts))
+		return;
+	if (!slot->seen)
+		recorder->counts.threads++;
+	if (!slot->name_known)
+		name_thread(recorder, slot, raw, &facts);
+	slot->seen = true;
+	remember_stack(recorder, slot);
+	count_sample(recorder, slot, &facts);
+}
+
+static void repeat(struct recorder *recorder, const struct thread_slot *slot)
+{
+	struct decode_facts none = {0};
+	if (recorder->capture)
+		capture_repeat(recorder->capture, slot->tid);
+	if (slot->last_count > 0)
+		count_sample(recorder, slot, &none);
+}
+
+void *recorder_work(void *argument)
+{
+	struct recorder *recorder = argument;
+	for (;;) {
+		bool closed;
+		struct raw_sample *raw = queue_pop(&recorder->queue, PATIENCE_MS, &closed);
+		if (closed)
+			return NULL;
+		pthread_mutex_lock(&recorder->lock);
+		try_open(recorder);
+		if (raw && raw->repeat)
+			repeat(recorder, raw->slot);
+		else if (raw)
+			work_on(recorder, raw);
+		pthread_mutex_unlock(&recorder->lock);
+		if (raw)
+			queue_give_back(&recorder->queue, raw);
+	}
+}
