@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* Command lines in, struct options out; a usage error is looked at in a child process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+/* The commands' own files are not part of what tests are linked with. */
+#include "src/options.c"
+
+enum { MAX_WORDS = 24 };
+
+struct words {
+	int count;
+	char *word[MAX_WORDS + 1];
+	char text[512];
+};
+
+static void split(struct words *words, const char *line)
+{
+	char *rest = NULL;
+	snprintf(words->text, sizeof(words->text), "%s", line);
+	words->count = 0;
+	for (char *word = strtok_r(words->text, " ", &rest); word && words->count < MAX_WORDS;
+	     word = strtok_r(NULL, " ", &rest))
+		words->word[words->count++] = word;
+	words->word[words->count] = NULL;
+}
+
+static void parse_line(const char *line, struct words *words, struct options *options)
+{
+	split(words, line);
+	optind = 0;
+	if (strcmp(words->word[0], "pdump") == 0)
+		options_parse_pdump(words->count, words->word, options);
+	else
+		options_parse_precord(words->count, words->word, options);
+}
+
+/* The exit status of parsing in a child, and what it printed; -1 when it returned. */
+static int parse_in_child(const char *line, char *output, size_t size)
+{
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct words words;
+		struct options options;
+		dup2(ends[1], STDOUT_FILENO);
+		dup2(ends[1], STDERR_FILENO);
+		close(ends[0]);
+		parse_line(line, &words, &options);
+		_exit(99);
+	}
+	close(ends[1]);
+	size_t used = 0;
+	ssize_t got;
+	while ((got = read(ends[0], output + used, size - 1 - used)) > 0)
+		used += (size_t)got;
+	output[used] = '\0';
+	close(ends[0]);
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status) == 99 ? -1 : WEXITSTATUS(status);
+}
+
+static void defaults_are_those_of_the_man_page(void **state)
+{
+	(void)state;
+	struct words words;
+	struct options options;
+	parse_line("precord 812", &words, &options);
+	assert_int_equal(options.pid, 812);
+	assert_null(options.command);
+	assert_false(options.native);
+	assert_false(options.native_threads);
+	assert_true(options.lines);
+	assert_int_equal(options.mode, MODE_RUNNING);
+	assert_int_equal(options.join, JOIN_AUTO);
+	assert_int_equal(options.unwinder, UNWINDER_SNAPSHOT);
+	assert_true(options.rate == 100);
+	assert_true(options.duration == 0);
+	assert_true(options.min_width == 0.1);
+	assert_int_equal(options.output_count, 0);
+	assert_int_equal(options.level, LOG_NORMAL);
+}
+
+static void native_threads_follow_native_unless_said_otherwise(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *line;
+		bool expected;
+	} cases[] = {
+		{ "pdump 1", false },
+		{ "pdump -n 1", true },
+		{ "pdump 1 --native", true },
+		{ "pdump --native-threads=no -n 1", false },
+		{ "pdump --native-threads=yes 1", true },
+		{ "precord -n --native-threads no 1", false },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct words words;
+		struct options options;
+		parse_line(cases[i].line, &words, &options);
+		assert_int_equal(options.native_threads, cases[i].expected);
+	}
+}
+
+static void rates_may_have_a_unit(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *line;
+		double rate;
+	} cases[] = {
+		{ "precord -r 10khz 1", 10000 },   { "precord -r 10kHz 1", 10000 },
+		{ "precord --rate=0.1 1", 0.1 },   { "precord -r100000 1", 100000 },
+		{ "precord -r 250Hz 1", 250 },     { "precord -r 2.5k 1", 2500 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct words words;
+		struct options options;
+		parse_line(cases[i].line, &words, &options);
+		assert_true(options.rate == cases[i].rate);
+	}
+}
+
+static void everything_behind_two_dashes_is_the_command(void **state)
+{
+	(void)state;
+	struct words words;
+	struct options options;
+	parse_line("precord -n -d 2.5 -o a.svg -- python3 x.py -r 3 -- -n", &words, &options);
+	static const char *const expected[] = { "python3", "x.py", "-r", "3", "--", "-n" };
+	for (size_t i = 0; i < 6; i++)
+		assert_string_equal(options.command[i], expected[i]);
+	assert_null(options.command[6]);
+	assert_int_equal(options.pid, 0);
+	assert_true(options.duration == 2.5);
+	assert_true(options.rate == 100);
+}
+
+static void formats_come_from_the_suffix_or_from_f(void **state)
+{
+	(void)state;
+	struct words words;
+	struct options options;
+	parse_line("precord -o a.svg -o b.folded.gz -o c.json -o - 1", &words, &options);
+	assert_int_equal(options.output_count, 4);
+	assert_int_equal(options.outputs[0].format, OUTPUT_SVG);
+	assert_int_equal(options.outputs[1].format, OUTPUT_FOLDED);
+	assert_int_equal(options.outputs[2].format, OUTPUT_JSON);
+	assert_int_equal(options.outputs[3].format, OUTPUT_FOLDED);
+	parse_line("precord -o a.strange -f json 1", &words, &options);
+	assert_int_equal(options.outputs[0].format, OUTPUT_JSON);
+}
+
+static void threads_and_areas_can_be_given_again(void **state)
+{
+	(void)state;
+	struct words words;
+	struct options options;
+	parse_line("pdump --thread 5 --thread=6 --debug=unwind --debug python 1", &words, &options);
+	assert_int_equal(options.thread_count, 2);
+	assert_true(options_thread_wanted(&options, 6));
+	assert_false(options_thread_wanted(&options, 7));
+	assert_int_equal(options.area_count, 2);
+	assert_string_equal(options.areas[1], "python");
+	parse_line("pdump 1", &words, &options);
+	assert_true(options_thread_wanted(&options, 7));
+}
+
+static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *line, *said;
+	} cases[] = {
+		{ "pdump", "PID" },
+		{ "pdump abc", "'abc' is not a process id" },
+		{ "pdump 0", "'0'" },
+		{ "pdump -5", "" },
+		{ "pdump 99999999999999999999", "not a process id" },
+		{ "pdump 1 2", "only one process" },
+		{ "pdump --join=magic 1", "auto, native-id, fs-base, rbx, pthread-tid" },
+		{ "pdump --unwinder=x 1", "snapshot, ptrace" },
+		{ "pdump --thread=x 1", "not a thread id" },
+		{ "pdump --native-threads=maybe 1", "no, yes" },
+		{ "pdump --color=blue 1", "auto, always, never" },
+		{ "pdump -o x.svg 1", "" },
+		{ "precord", "PID" },
+		{ "precord --", "a command" },
+		{ "precord 5 -- ls", "not both" },
+		{ "precord -o x.foo 1", ".svg" },
+		{ "precord -o x 1", ".folded" },
+		{ "precord -f foo 1", "svg, folded, json" },
+		{ "precord --mode=cpu 1", "running, wall" },
+		{ "precord -r 0 1", "0.1 to 100000" },
+		{ "precord -r nan 1", "0.1 to 100000" },
+		{ "precord -r 200khz 1", "0.1 to 100000" },
+		{ "precord -r 10parsec 1", "0.1 to 100000" },
+		{ "precord -d -1 1", "" },
+		{ "precord -d inf 1", "number" },
+		{ "precord --min-width=101 1", "0 to 100" },
+		{ "precord -j 1", "" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char output[4096];
+		const int status = parse_in_child(cases[i].line, output, sizeof(output));
+		if (status != 2 || !strstr(output, cases[i].said))
+			print_message("%s: status %d: %s\n", cases[i].line, status, output);
+		assert_int_equal(status, 2);
+		assert_non_null(strstr(output, cases[i].said));
+		assert_non_null(strstr(output, "--help"));
+	}
+}
+
+static void options_that_do_not_exist_yet_are_refused(void **state)
+{
+	(void)state;
+	static const char *const options[] = {
+		"-s", "--nonblocking", "--kernel", "-l", "--locals", "--core=x", "--watch=1",
+		"--snapshot=1", "--include=x", "--exclude=x", "--open", "--live",
+	};
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		char line[64], output[4096];
+		snprintf(line, sizeof(line), "precord %s 1", options[i]);
+		assert_int_equal(parse_in_child(line, output, sizeof(output)), 2);
+		snprintf(line, sizeof(line), "pdump %s 1", options[i]);
+		assert_int_equal(parse_in_child(line, output, sizeof(output)), 2);
+	}
+}
+
+static void help_and_version_end_with_status_0(void **state)
+{
+	(void)state;
+	char output[16384];
+	assert_int_equal(parse_in_child("pdump -h", output, sizeof(output)), 0);
+	assert_non_null(strstr(output, "--native"));
+	assert_int_equal(parse_in_child("precord --help", output, sizeof(output)), 0);
+	assert_non_null(strstr(output, "--icicle"));
+	assert_int_equal(parse_in_child("precord -V", output, sizeof(output)), 0);
+	assert_string_equal(output, "precord " VERSION "\n");
+	assert_int_equal(parse_in_child("pdump --version", output, sizeof(output)), 0);
+	assert_string_equal(output, "pdump " VERSION "\n");
+}
+
+static void the_default_file_name_is_harmless(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *command_line, *line, *expected;
+	} cases[] = {
+		{ "/usr/bin/python3.11 train.py", "precord 1", "python3.11-812-19700101-000000.svg" },
+		{ "python3", "precord -f folded 1", "python3-812-19700101-000000.folded" },
+		{ "", "precord 1", "python-812-19700101-000000.svg" },
+		{ "../../ x", "precord 1", "python-812-19700101-000000.svg" },
+		{ "-rf; x", "precord -f json 1", "python-812-19700101-000000.json" },
+		{ "a\nb\x1b[31m x", "precord 1", "ab31m-812-19700101-000000.svg" },
+	};
+	setenv("TZ", "UTC", 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct words words;
+		struct options options;
+		char text[256];
+		parse_line(cases[i].line, &words, &options);
+		options_add_default_output(&options, cases[i].command_line, 812, 0, text,
+					   sizeof(text));
+		assert_int_equal(options.output_count, 1);
+		assert_string_equal(options.outputs[0].path, cases[i].expected);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_those_of_the_man_page),
+		cmocka_unit_test(native_threads_follow_native_unless_said_otherwise),
+		cmocka_unit_test(rates_may_have_a_unit),
+		cmocka_unit_test(everything_behind_two_dashes_is_the_command),
+		cmocka_unit_test(formats_come_from_the_suffix_or_from_f),
+		cmocka_unit_test(threads_and_areas_can_be_given_again),
+		cmocka_unit_test(usage_errors_end_with_status_2_and_say_what_exists),
+		cmocka_unit_test(options_that_do_not_exist_yet_are_refused),
+		cmocka_unit_test(help_and_version_end_with_status_0),
+		cmocka_unit_test(the_default_file_name_is_harmless),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
