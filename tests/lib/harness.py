@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: MIT
+"""What the test scripts share: cases, interpreters, fixtures as processes, the commands under test.
+
+Nothing here waits for a fixed time: fixtures say when they are ready, everything has a deadline, and
+children are killed whatever happens.
+"""
+import json
+import os
+import pathlib
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FIXTURES = ROOT / "fixtures"
+BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
+if not BUILD.is_absolute():
+    BUILD = ROOT / BUILD
+PDUMP = BUILD / "pdump"
+PRECORD = BUILD / "precord"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))) / "pdump-tests"
+DEADLINE = float(os.environ.get("TEST_DEADLINE", "30"))   # seconds, for anything that should be quick
+sys.path.insert(0, str(FIXTURES))
+sys.dont_write_bytecode = True
+
+
+class Skip(Exception):
+    """This case cannot run here, and why."""
+
+
+class Failure(Exception):
+    """The promise is broken, and how."""
+
+
+class Cases:
+    """Runs cases and counts. Each prints one line; the last line is the sum."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, name, function, *arguments):
+        try:
+            note = function(*arguments)
+        except Skip as reason:
+            self.skip(name, reason)
+        except Failure as why:
+            self.fail(name, why)
+        except (subprocess.TimeoutExpired, OSError, ValueError, KeyError, IndexError,
+                AssertionError) as why:
+            self.fail(name, f"{type(why).__name__}: {why}")
+        else:
+            self.passed += 1
+            print(f"ok - {name}" + (f" # {note}" if note else ""), flush=True)
+
+    def fail(self, name, why):
+        self.failed += 1
+        print(f"not ok - {name}: {why}", flush=True)
+
+    def skip(self, name, reason):
+        self.skipped += 1
+        print(f"skip - {name}: {reason}", flush=True)
+
+    def finish(self):
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        sys.exit(1 if self.failed else 0)
+
+
+def expect(true, why):
+    if not true:
+        raise Failure(why() if callable(why) else why)
+
+
+def wait_until(predicate, what, seconds=DEADLINE):
+    """Polls; for states of the kernel of which nobody tells us."""
+    end = time.monotonic() + seconds
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failure(f"not within {seconds:g} s: {what}")
+        select.select([], [], [], 0.002)
+
+
+# ---- interpreters ---------------------------------------------------------------------------
+
+
+class Interpreter:
+    def __init__(self, name, path, version):
+        self.name, self.path, self.version = name, path, version
+        self.minor = int(version.split(".")[1])
+        self.qualified = self.minor >= 11     # has qualified names
+        self._built = None
+
+    def __str__(self):
+        return self.name
+
+    def modules(self, *folders):
+        """PYTHONPATH with the named folders of fixture modules, built on demand."""
+        out = BUILD / "fixtures" / self.name
+        if self._built is None:
+            done = subprocess.run([FIXTURES / "build", self.path, out], capture_output=True,
+                                  text=True, timeout=600)
+            if done.returncode:
+                raise Failure(f"fixtures/build failed: {done.stderr.strip()[-500:]}")
+            self._built = done.stdout
+        for folder in folders:
+            if not (out / folder).is_dir():
+                told = [line[6:] for line in self._built.splitlines() if line.startswith("skip: ")]
+                raise Skip("; ".join(told) or f"no modules in {folder}")
+        return ":".join(str(out / folder) for folder in folders)
+
+    def packages(self, *names):
+        """A folder with pip packages for this interpreter, filled on demand; Skip if it cannot be."""
+        if self.name.startswith("debian") and names == ("numpy",):
+            if subprocess.run([self.path, "-c", "import numpy"], capture_output=True).returncode:
+                raise Skip("python3-numpy is not installed")
+            return ""
+        folder = CACHE / f"{self.name}-{'-'.join(names)}"
+        stamp = folder / ".installed"
+        if not stamp.exists():
+            done = subprocess.run([self.path, "-m", "pip", "install", "-q", "--only-binary", ":all:",
+                                   "--target", folder, *names], capture_output=True, text=True,
+                                  timeout=600)
+            if done.returncode:
+                raise Skip(f"pip cannot install {' '.join(names)}: "
+                           f"{(done.stderr.strip().splitlines() or ['?'])[-1][:200]}")
+            stamp.touch()
+        return str(folder)
+
+
+def interpreters():
+    """All, or those whose name contains one of $ONLY's words (separated by commas)."""
+    found = subprocess.run([ROOT / "tests" / "interpreters"], capture_output=True, text=True,
+                           check=True, timeout=120).stdout
+    only = [word for word in os.environ.get("ONLY", "").split(",") if word]
+    every = [Interpreter(*line.split("\t")) for line in found.splitlines()]
+    return [one for one in every if not only or any(word in one.name for word in only)]
+
+
+def py_spy():
+    """The peer, from pip, in a folder outside of the tree."""
+    folder = CACHE / "py-spy"
+    command = folder / "bin" / "py-spy"
+    if not command.exists():
+        done = subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True)
+        if done.returncode == 0:
+            subprocess.run([folder / "bin" / "pip", "install", "-q", "py-spy"],
+                           capture_output=True, timeout=600)
+    if not command.exists():
+        raise Skip("py-spy cannot be installed")
+    return str(command)
+
+
+# ---- fixtures -------------------------------------------------------------------------------
+
+
+class Fixture:
+    """A running fixture; `with Fixture(interpreter, "recursion.py", "--block") as fixture:`"""
+
+    def __init__(self, interpreter, script, *arguments, modules=("linenums", "bfd", "common"),
+                 path=None, folder=None, environment=None, wrapper=()):
+        self.interpreter = interpreter
+        paths = [interpreter.modules(*modules)] + ([path] if path else [])
+        if folder:
+            paths.append(str(FIXTURES))
+        ready_out, ready_in = os.pipe()
+        control_out, control_in = os.pipe()
+        self.command = [*wrapper, interpreter.path, str(pathlib.Path(folder or FIXTURES) / script),
+                        "--ready-fd", str(ready_in), "--control-fd", str(control_out), *arguments]
+        self.process = subprocess.Popen(
+            self.command, pass_fds=(ready_in, control_out), stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": ":".join(filter(None, paths)),
+                 "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1",
+                 **(environment or {})})
+        os.close(ready_in)
+        os.close(control_out)
+        self._ready, self._control = ready_out, control_in
+        self._buffer = b""
+        try:
+            self.facts = self.hear()
+        except BaseException:
+            self.kill()
+            raise
+        self.pid = self.facts["pid"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def hear(self, seconds=DEADLINE):
+        """The next line from the fixture."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._ready], [], [], left)[0]:
+                raise Failure(f"{self.name} says nothing for {seconds:g} s")
+            got = os.read(self._ready, 65536)
+            if not got:
+                raise Failure(f"{self.name} ended with {self.process.wait(DEADLINE)}")
+            self._buffer += got
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    @property
+    def name(self):
+        return shlex.join(os.path.basename(word) for word in self.command[1:2])
+
+    def tell(self, line):
+        os.write(self._control, line.encode() + b"\n")
+
+    def ask(self, word):
+        self.tell(word)
+        return self.hear()[word]
+
+    def report(self):
+        return self.ask("report")
+
+    def frames(self):
+        """OS thread id -> [(name, file, line)], innermost first."""
+        return {int(tid): [tuple(frame) for frame in stack]
+                for tid, stack in self.ask("frames").items()}
+
+    def end(self):
+        """Ends it as it wishes to end; its exit status."""
+        self.tell("end")
+        return self.process.wait(DEADLINE)
+
+    def runs(self):
+        return self.process.poll() is None
+
+    def state(self):
+        return process_state(self.pid)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for fd in (self._ready, self._control):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        self._ready = self._control = -1
+
+    def threads(self):
+        return sorted(int(tid) for tid in os.listdir(f"/proc/{self.pid}/task"))
+
+    def wait_blocked(self, tids=None):
+        """Waits until the threads (default: the main one) wait in the kernel."""
+        for tid in tids or [self.pid]:
+            wait_until(lambda: is_blocked(self.pid, tid), f"thread {tid} of {self.name} blocks")
+
+
+def is_blocked(pid, tid):
+    with open(f"/proc/{pid}/task/{tid}/syscall") as file:
+        return file.read().split()[0] not in ("running", "-1")
+
+
+def process_state(pid, tid=None):
+    """The kernel's letter; None: it is gone."""
+    try:
+        with open(f"/proc/{pid}/task/{tid or pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return None
+
+
+def tracer(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return int(re.search(r"TracerPid:\s*(\d+)", file.read()).group(1))
+
+
+# ---- the commands ---------------------------------------------------------------------------
+
+
+class Ran:
+    def __init__(self, command, status, out, err, seconds):
+        self.command, self.status, self.out, self.err = command, status, out, err
+        self.seconds = seconds
+
+    def need(self, status=0):
+        if self.status != status:
+            raise Failure(f"{shlex.join(map(str, self.command))} gave {self.status}, not {status}: "
+                          f"{self.err.strip()[-300:]}")
+        return self
+
+
+def run(*command, seconds=DEADLINE, **options):
+    command = [str(word) for word in command]
+    if not os.path.exists(command[0]) and os.sep in command[0]:
+        raise Skip(f"{os.path.basename(command[0])} is not built")
+    begun = time.monotonic()
+    done = subprocess.run(command, capture_output=True, timeout=seconds, **options)
+    return Ran(command, done.returncode, done.stdout.decode("utf-8", "surrogateescape"),
+               done.stderr.decode("utf-8", "replace"), time.monotonic() - begun)
+
+
+def pdump(*arguments, **options):
+    return run(PDUMP, *arguments, **options)
+
+
+def pdump_json(*arguments, status=0):
+    return json.loads(pdump("--json", *arguments).need(status).out)
+
+
+def precord(*arguments, **options):
+    return run(PRECORD, *arguments, **options)
+
+
+def start(*command, **options):
+    """A command in the background: Popen, stdout and stderr as pipes unless given."""
+    if not os.path.exists(str(command[0])):
+        raise Skip(f"{os.path.basename(str(command[0]))} is not built")
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, **options)
+
+
+def finish(process, seconds=DEADLINE):
+    """Waits for what start() gave; killed when it hangs."""
+    begun = time.monotonic()
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return Ran(process.args, process.returncode, (out or b"").decode("utf-8", "surrogateescape"),
+               (err or b"").decode("utf-8", "replace"), time.monotonic() - begun)
+
+
+def wait_traced(pid, by=None):
+    """Waits until somebody traces the process (by: that process or none)."""
+    wait_until(lambda: tracer(pid) != 0, f"{pid} is traced")
+
+
+def attached(recording, pid):
+    """Waits until a recording started with start() has taken hold of the target."""
+    def holds():
+        if recording.poll() is not None:
+            raise Failure(f"precord ended with {recording.returncode}: "
+                          f"{recording.stderr.read()[-300:] if recording.stderr else ''}")
+        return tracer(pid) != 0
+    wait_until(holds, f"precord traces {pid}")
+
+
+# ---- what they print ------------------------------------------------------------------------
+
+
+class Frame:
+    """A frame of pdump's JSON."""
+
+    def __init__(self, data):
+        self.data = data
+        self.kind = data.get("kind", "")
+        self.name = data.get("name") or ""
+        file = data.get("filename") or data.get("short_filename") or ""
+        self.line = data.get("line") or 0
+        self.file = os.path.basename(file) if self.line or self.kind.startswith("python") else ""
+        self.path = file
+        self.module = os.path.basename(data.get("module") or "")
+
+    @property
+    def is_python(self):
+        return self.kind.startswith("python")
+
+    def __repr__(self):
+        where = f"{self.file}:{self.line}" if self.line else self.module
+        return f"{self.name or '?'} ({where})"
+
+
+def stacks(dump):
+    """pdump's JSON -> {tid: [Frame]}, outermost first."""
+    return {thread["os_thread_id"]: [Frame(frame) for frame in reversed(thread["frames"])]
+            for thread in dump["threads"]}
+
+
+def folded(text):
+    """Folded output -> [(list of frame texts, outermost first, count)]."""
+    result = []
+    for line in text.splitlines():
+        match = re.match(r"(.*) (\d+)$", line)
+        if not match:
+            raise Failure(f"not a folded line: {line[:200]!r}")
+        result.append((match.group(1).split(";"), int(match.group(2))))
+    return result
+
+
+def counts(err):
+    """precord's last line -> {"samples": ..., "late": ..., ...}."""
+    lines = [line for line in err.splitlines() if line.startswith("wrote ")]
+    if not lines:
+        raise Failure(f"no line of counts: {err.strip()[-300:]}")
+    told = lines[-1].split(": ", 1)[1]
+    return {name: int(number.replace(",", ""))
+            for number, name in re.findall(r"([\d,]+) ([a-z]+)", told)}
+
+
+# A frame's name, in any output, that is an absolute address.
+ABSOLUTE = re.compile(r"(?<![+\w])0x[0-9a-fA-F]{4,}")
+
+
+def marked_lines(path, mark):
+    """The lines of a file that have the comment #@MARK or //@MARK."""
+    with open(path) as source:
+        return {number for number, line in enumerate(source, 1)
+                if re.search(r"(#|//)@" + re.escape(mark) + r"$", line.rstrip())}
