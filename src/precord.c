@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* precord: samples a process, or a command that it starts, into a profile. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "output/output.h"
+#include "src/command.h"
+#include "src/options.h"
+#include "src/report.h"
+
+enum { PROGRESS_MS = 250 };
+
+struct recording {
+	struct options options;
+	struct session_options session;
+	struct interner *strings;
+	struct recorder *recorder;
+	struct command command;
+	sigset_t mask;          /* the signals as they were before */
+	int signal_fd;
+	bool progress_shown;
+	bool interrupted;       /* by SIGINT or SIGTERM */
+	char default_output[512];
+};
+
+/* "1,180": digits in threes, in every locale. */
+static const char *grouped(uint64_t number, char text[32])
+{
+	char digits[24];
+	int count = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
+	int to = 0;
+	for (int i = 0; i < count; i++) {
+		if (i > 0 && (count - i) % 3 == 0)
+			text[to++] = ',';
+		text[to++] = digits[i];
+	}
+	text[to] = '\0';
+	return text;
+}
+
+static double share(uint64_t part, uint64_t all)
+{
+	return all ? 100.0 * (double)part / (double)all : 0;
+}
+
+static void show_progress(struct recording *recording)
+{
+	struct recorder_status status;
+	char samples[32], late[32], torn[32];
+	if (recording->options.level == LOG_QUIET || !isatty(STDERR_FILENO))
+		return;
+	recorder_status(recording->recorder, &status);
+	const struct profile_counts *counts = &status.counts;
+	unsigned seconds = (unsigned)(counts->elapsed_ns / 1000000000u);
+	fprintf(stderr,
+		"\r%02u:%02u  %s samples  %.1f Hz  %s late  %s torn  target stopped %.1f %%\033[K",
+		seconds / 60, seconds % 60, grouped(counts->samples, samples),
+		status.achieved_rate, grouped(counts->late, late), grouped(counts->torn, torn),
+		share(counts->stopped_ns, counts->elapsed_ns));
+	fflush(stderr);
+	recording->progress_shown = true;
+}
+
+static void end_progress(struct recording *recording)
+{
+	if (recording->progress_shown)
+		fputs("\r\033[K", stderr);
+	recording->progress_shown = false;
+}
+
+/* ---- what is written ---- */
+
+static void report_written(const struct options_output *output, const struct profile_counts *counts)
+{
+	char samples[32], late[32], torn[32], salvaged[32], guessed[32], gone[32];
+	struct strbuf more;
+	strbuf_init(&more);
+	if (counts->dropped)
+		strbuf_printf(&more, ", %llu dropped", (unsigned long long)counts->dropped);
+	if (counts->truncated)
+		strbuf_printf(&more, ", %llu truncated", (unsigned long long)counts->truncated);
+	if (counts->uninterruptible)
+		strbuf_printf(&more, ", %llu uninterruptible",
+			      (unsigned long long)counts->uninterruptible);
+	if (counts->contradictions)
+		strbuf_printf(&more, ", %llu contradicting",
+			      (unsigned long long)counts->contradictions);
+	log_info("wrote %s: %s samples, %llu threads, %.0f %% native; %s late, %s torn, "
+		 "%s salvaged, %s guessed, %s gone%s",
+		 strcmp(output->path, "-") == 0 ? "standard output" : output->path,
+		 grouped(counts->samples, samples), (unsigned long long)counts->threads,
+		 share(counts->native_samples, counts->samples), grouped(counts->late, late),
+		 grouped(counts->torn, torn), grouped(counts->salvaged, salvaged),
+		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text);
+	strbuf_release(&more);
+}
+
+static bool write_output(const struct recording *recording, const struct profile *profile,
+			 const struct options_output *output, struct error *error)
+{
+	const struct output_options form = report_output_options(&recording->options);
+	struct strbuf bytes;
+	strbuf_init(&bytes);
+	bool well = output_profile(profile, output->format, &form, &bytes, error) &&
+		    output_file_write(output->path, bytes.text, bytes.size, error);
+	strbuf_release(&bytes);
+	return well;
+}
+
+static bool write_outputs(struct recording *recording)
+{
+	struct profile profile;
+	struct error error;
+	if (!recorder_profile(recording->recorder, &profile, &error)) {
+		report_error(&error, 0);
+		return false;
+	}
+	bool well = true;
+	for (size_t i = 0; i < recording->options.output_count; i++) {
+		const struct options_output *output = &recording->options.outputs[i];
+		if (write_output(recording, &profile, output, &error)) {
+			report_written(output, &profile.counts);
+			continue;
+		}
+		report_error(&error, 0);
+		well = false;
+	}
+	if (profile.counts.samples == 0 && !recording->options.native)
+		log_warning("no samples: no Python thread was running; -i counts idle threads, too");
+	else if (profile.counts.samples == 0)
+		log_warning("no samples: no thread was running; -i counts idle threads, too");
+	profile_release(&profile);
+	return well;
+}
+
+/* ---- the course of a recording ---- */
+
+static int failed_status(const struct recording *recording, int status)
+{
+	return recording->options.command ? EXIT_OWN_FAILURE : status;
+}
+
+static void block_signals(struct recording *recording)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGUSR1);
+	recording->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* The taker sleeps on SIGCHLD by sigtimedwait: it must not be taken by a handler. */
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, &recording->mask);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static bool check_outputs(struct recording *recording)
+{
+	struct error error;
+	for (size_t i = 0; i < recording->options.output_count; i++) {
+		if (output_file_check(recording->options.outputs[i].path, &error))
+			continue;
+		report_error(&error, 0);
+		return false;
+	}
+	return true;
+}
+
+/* Returns 0, or the exit status. */
+static int start(struct recording *recording)
+{
+	struct options *options = &recording->options;
+	struct error error;
+	pid_t pid = options->pid;
+	recording->command.release_fd = -1;
+	if (options->command) {
+		if (!command_start(options->command, &recording->mask, &recording->command, &error))
+			return failed_status(recording, report_error(&error, 0));
+		pid = recording->command.pid;
+	}
+	if (recorder_start(pid, &recording->session, recording->strings,
+			   recording->command.release_fd, &recording->recorder, &error))
+		return 0;
+	int status = report_error(&error, pid);
+	if (options->command)
+		kill(pid, SIGKILL); /* it has not executed anything yet */
+	return failed_status(recording, status);
+}
+
+static void name_output(struct recording *recording)
+{
+	struct options *options = &recording->options;
+	if (options->output_count > 0 || options->capture)
+		return;
+	const char *words = options->command ? options->command[0] : "process";
+	pid_t pid = options->command ? recording->command.pid : options->pid;
+	options_add_default_output(options, words, pid, (uint64_t)time(NULL),
+				   recording->default_output, sizeof(recording->default_output));
+}
+
+/* False: the recording is over. */
+static bool handle_signal(struct recording *recording)
+{
+	struct signalfd_siginfo info;
+	if (read(recording->signal_fd, &info, sizeof(info)) != sizeof(info))
+		return true;
+	if (info.ssi_signo == SIGUSR1) {
+		end_progress(recording);
+		write_outputs(recording);
+		return true;
+	}
+	if (info.ssi_signo == SIGTERM && recording->options.command)
+		kill(recording->command.pid, SIGTERM);
+	recording->interrupted = true;
+	return false;
+}
+
+static int milliseconds_left(const struct recording *recording, uint64_t elapsed_ns)
+{
+	double duration = recording->options.duration;
+	if (duration <= 0)
+		return PROGRESS_MS;
+	double left = duration * 1000 - (double)elapsed_ns / 1e6;
+	return left <= 0 ? 0 : left < PROGRESS_MS ? (int)left + 1 : PROGRESS_MS;
+}
+
+static void sample_until_end(struct recording *recording)
+{
+	struct pollfd polled[] = {{.fd = recording->signal_fd, .events = POLLIN},
+				  {.fd = recorder_event_fd(recording->recorder), .events = POLLIN}};
+	for (;;) {
+		struct recorder_status status;
+		recorder_status(recording->recorder, &status);
+		int wait = milliseconds_left(recording, status.counts.elapsed_ns);
+		if (wait == 0 || poll(polled, 2, wait) < 0)
+			return;
+		if (polled[1].revents)
+			return;
+		if (polled[0].revents && !handle_signal(recording))
+			return;
+		show_progress(recording);
+	}
+}
+
+/* From here on a second SIGINT or SIGTERM ends the program at once. */
+static void let_signals_end_us(const struct recording *recording)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (!recording->options.command)
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static int wait_for_command(struct recording *recording, const struct recorder_status *status)
+{
+	int wait_status = status->wait_status;
+	if (!status->has_wait_status)
+		while (waitpid(recording->command.pid, &wait_status, 0) < 0)
+			if (errno != EINTR)
+				return EXIT_OWN_FAILURE;
+	int failure = command_exec_error(&recording->command);
+	if (failure)
+		log_error("cannot execute %s: %s", recording->options.command[0],
+			  strerror(failure));
+	return command_exit_status(wait_status);
+}
+
+static int finish(struct recording *recording)
+{
+	struct recorder_status status;
+	struct error error;
+	end_progress(recording);
+	bool well = recorder_stop(recording->recorder, &error);
+	if (!well)
+		report_error(&error, 0);
+	let_signals_end_us(recording);
+	recorder_status(recording->recorder, &status);
+	if (!recording->options.command && status.ended && status.counts.samples == 0 && well) {
+		log_error("process %d ended before the first sample", recording->options.pid);
+		return EXIT_NO_PROCESS;
+	}
+	well = write_outputs(recording) && well;
+	recorder_log_pauses(recording->recorder);
+	if (recording->options.command)
+		return well ? wait_for_command(recording, &status) : EXIT_OWN_FAILURE;
+	if (!well)
+		return EXIT_IO;
+	return status.counts.uninterruptible ? EXIT_PARTIAL : EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+	static struct recording recording;
+	options_parse_precord(argc, argv, &recording.options);
+	options_apply_log(&recording.options, "precord");
+	recording.session = report_session_options(&recording.options);
+	recording.strings = interner_new();
+	block_signals(&recording);
+	int status = failed_status(&recording, EXIT_IO);
+	if (check_outputs(&recording))
+		status = start(&recording);
+	if (recording.recorder) {
+		name_output(&recording);
+		sample_until_end(&recording);
+		status = finish(&recording);
+	}
+	recorder_free(recording.recorder);
+	interner_free(recording.strings);
+	return status;
+}
