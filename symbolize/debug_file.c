@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a stripped module to its separate debug file, and from that to the file that several debug
+ * files share (dwz). Looked up under the target's root first, then on our own file system. A file counts only when its build
+ * ID, or the checksum that the module has of it, agrees. Must never open anything but regular files, nor block.
+ */
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <zlib.h>
+
+#include "base/cleanup.h"
+#include "symbolize/internal.h"
+
+static const char debug_directory[] = "/usr/lib/debug";
+
+void debug_files_init(struct debug_files *files)
+{
+	*files = (struct debug_files){.debug = {.fd = -1}, .alternate = {.fd = -1}};
+}
+
+static void close_file(struct debug_file *file)
+{
+	elf_end(file->elf);
+	if (file->fd >= 0)
+		close(file->fd);
+	*file = (struct debug_file){.fd = -1};
+}
+
+void debug_files_release(struct debug_files *files)
+{
+	if (files->alternate_dwarf)
+		dwarf_end(files->alternate_dwarf);
+	close_file(&files->alternate);
+	close_file(&files->debug);
+	debug_files_init(files);
+}
+
+/* Opens a regular file below the root, where links cannot lead out of it; root_fd -1: ours. */
+static int open_regular(int root_fd, const char *path)
+{
+	const uint64_t flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	struct stat status;
+	int fd;
+
+	if (root_fd >= 0) {
+		const struct open_how how = {.flags = flags,
+					     .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+		fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	} else {
+		fd = open(path, (int)flags);
+	}
+	if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static uint32_t checksum(int fd)
+{
+	unsigned char buffer[65536];
+	uLong value = crc32(0, NULL, 0);
+	off_t offset = 0;
+	ssize_t size;
+
+	while ((size = pread(fd, buffer, sizeof(buffer), offset)) > 0) {
+		value = crc32(value, buffer, (uInt)size);
+		offset += size;
+	}
+	return (uint32_t)value;
+}
+
+/* What a file must be to be believed. */
+struct expected {
+	const void *id;
+	ssize_t id_size; /* <= 0: not known */
+	bool has_checksum;
+	uint32_t checksum;
+};
+
+static bool is_expected(const struct debug_file *file, const struct expected *expected)
+{
+	const void *id;
+	const ssize_t size = dwelf_elf_gnu_build_id(file->elf, &id);
+
+	if (expected->id_size > 0 && size > 0)
+		return size == expected->id_size && !memcmp(id, expected->id, (size_t)size);
+	return expected->has_checksum && checksum(file->fd) == expected->checksum;
+}
+
+static bool open_file(struct debug_file *file, int root_fd, const char *path,
+		      const struct expected *expected)
+{
+	/* Not mapped: a file that is truncated meanwhile would kill us with SIGBUS. */
+	file->fd = open_regular(root_fd, path);
+	if (file->fd >= 0)
+		file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
+	if (file->elf && elf_kind(file->elf) == ELF_K_ELF && is_expected(file, expected))
+		return true;
+	close_file(file);
+	return false;
+}
+
+/* In the target's root, then in ours. */
+static bool open_either(struct debug_file *file, const struct symbolize_module *module,
+			const char *path, const struct expected *expected)
+{
+	return (module->root_fd >= 0 && open_file(file, module->root_fd, path, expected)) ||
+	       open_file(file, -1, path, expected);
+}
+
+static bool find_by_build_id(struct debug_file *file, const struct symbolize_module *module,
+			     const struct expected *expected)
+{
+	struct build_id id = {.size = 0};
+	char path[PATH_MAX], hex[65];
+
+	if (expected->id_size < 2 || (size_t)expected->id_size > sizeof(id.bytes))
+		return false;
+	id.size = (uint8_t)expected->id_size;
+	memcpy(id.bytes, expected->id, id.size);
+	build_id_hex(&id, hex);
+	snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", debug_directory, hex, hex + 2);
+	return open_either(file, module, path, expected);
+}
+
+static bool find_by_link(struct debug_file *file, const struct symbolize_module *module, Elf *elf,
+			 struct expected *expected)
+{
+	const char *slash = strrchr(module->path, '/');
+	const int size = slash ? (int)(slash - module->path) : 0;
+	const char *name = dwelf_elf_gnu_debuglink(elf, &expected->checksum);
+
+	if (!name || !*name || strchr(name, '/') || !slash || module->path[0] != '/')
+		return false;
+	expected->has_checksum = true;
+	for (int i = 0; i < 3; i++) {
+		static const char *const before[] = {"", "", debug_directory};
+		static const char *const between[] = {"/", "/.debug/", "/"};
+		char path[PATH_MAX];
+		if (snprintf(path, sizeof(path), "%s%.*s%s%s", before[i], size, module->path,
+			     between[i], name) < (int)sizeof(path) &&
+		    open_either(file, module, path, expected))
+			return true;
+	}
+	return false;
+}
+
+bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf)
+{
+	struct expected expected = {.id = module->build_id.bytes,
+				    .id_size = module->build_id.size};
+	const void *id;
+	const ssize_t size = dwelf_elf_gnu_build_id(elf, &id);
+
+	if (size > 0) {
+		expected.id = id;
+		expected.id_size = size;
+	}
+	return find_by_build_id(&files->debug, module, &expected) ||
+	       find_by_link(&files->debug, module, elf, &expected);
+}
+
+/* ---- the alternate file ------------------------------------------------------------------- */
+
+/*
+ * An ELF file with one empty .debug_frame: the least that libdw takes for DWARF. References into
+ * it fail, which is what is wanted when the real one is not there.
+ */
+static const struct {
+	Elf64_Ehdr header;
+	Elf64_Shdr sections[3];
+	char names[24];
+	uint64_t content;
+} empty_file = {
+	.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		   .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
+		   .e_shoff = sizeof(Elf64_Ehdr), .e_ehsize = sizeof(Elf64_Ehdr),
+		   .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3, .e_shstrndx = 1},
+	.sections = {[1] = {.sh_name = 14, .sh_type = SHT_STRTAB, .sh_size = 24, .sh_addralign = 1,
+			    .sh_offset = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr)},
+		     [2] = {.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_size = 8, .sh_addralign = 8,
+			    .sh_offset = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr) + 24}},
+	.names = "\0.debug_frame\0.shstrtab",
+};
+
+static void set_empty(struct debug_files *files, Dwarf *dwarf)
+{
+	/* elf_memory's parameter is not const, but a file opened so is only read. */
+	files->alternate.elf = elf_memory((char *)(uintptr_t)&empty_file, sizeof(empty_file));
+	files->alternate_dwarf = files->alternate.elf ?
+		dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL) : NULL;
+	if (files->alternate_dwarf)
+		dwarf_setalt(dwarf, files->alternate_dwarf);
+}
+
+/* The name is absolute, or relative to the debug file; Debian's stand in .dwz/. */
+static bool find_alternate(struct debug_file *file, const struct symbolize_module *module,
+			   const char *name, const struct expected *expected)
+{
+	const char *last = strrchr(name, '/');
+	char path[PATH_MAX];
+
+	if (find_by_build_id(file, module, expected))
+		return true;
+	if (name[0] == '/' && open_either(file, module, name, expected))
+		return true;
+	snprintf(path, sizeof(path), "%s/.dwz/%s", debug_directory, last ? last + 1 : name);
+	if (open_either(file, module, path, expected))
+		return true;
+	snprintf(path, sizeof(path), "%s/.dwz/x86_64-linux-gnu/%s", debug_directory,
+		 last ? last + 1 : name);
+	return open_either(file, module, path, expected);
+}
+
+void debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
+			       Dwarf *dwarf)
+{
+	struct expected expected = {.id = NULL};
+	const char *name;
+
+	expected.id_size = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &expected.id);
+	if (expected.id_size > 0 && find_alternate(&files->alternate, module, name, &expected)) {
+		files->alternate_dwarf = dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL);
+		if (files->alternate_dwarf) {
+			dwarf_setalt(dwarf, files->alternate_dwarf);
+			return;
+		}
+		close_file(&files->alternate);
+	}
+	set_empty(files, dwarf);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of symbolize/ share: sorted address ranges, the tables built once for each open
+ * module, and the looks into DWARF. Everything read here comes from files that may be hostile.
+ */
+#ifndef SYMBOLIZE_INTERNAL_H
+#define SYMBOLIZE_INTERNAL_H
+
+#include <elfutils/libdw.h>
+#include <libelf.h>
+#include <stdbool.h>
+
+#include "base/intern.h"
+#include "base/types.h"
+#include "symbolize/symbolize.h"
+
+/* ---- address ranges: interval.c ----------------------------------------------------------- */
+
+struct interval {
+	uint64_t start, end; /* [start, end) */
+	uint64_t reach;      /* the largest end of this one and all before it */
+	uint64_t value;
+};
+
+struct interval_list {
+	struct interval *items; /* by start; the longer first; the lower value last */
+	size_t count, capacity;
+};
+
+void interval_list_release(struct interval_list *list);
+void interval_add(struct interval_list *list, uint64_t start, uint64_t end, uint64_t value);
+void interval_sort(struct interval_list *list);
+
+/* First index whose start is >= address. */
+size_t interval_lower(const struct interval_list *list, uint64_t address);
+
+/* The innermost range that holds the address among those below index `before` (list->count: all);
+ * -1: none. Gives up after 65,536 steps. */
+ssize_t interval_find(const struct interval_list *list, uint64_t address, size_t before);
+
+/* ---- ELF helpers: elf_section.c ----------------------------------------------------------- */
+
+struct elf_bytes {
+	const uint8_t *data; /* NULL: no such section */
+	size_t size;
+	uint64_t address;
+	Elf_Data *raw;
+};
+
+/* Contents of a section that has some (not NOBITS), decompressed. Lives as long as elf. */
+bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes);
+
+/* The .eh_frame by section, or by PT_GNU_EH_FRAME where there are no section headers. */
+bool elf_eh_frame_bytes(Elf *elf, struct elf_bytes *bytes);
+
+/* Reads an encoded pointer (DW_EH_PE_*) of which the field stands at `field`; *next follows it. */
+bool elf_decode_pointer(const struct elf_bytes *bytes, const uint8_t *field, uint8_t encoding,
+			uint64_t *value, const uint8_t **next);
+
+/* ---- FDEs: fde_table.c -------------------------------------------------------------------- */
+
+/* Adds the ranges of all FDEs of one section. */
+void fde_table_add(struct interval_list *fdes, Elf *elf, const struct elf_bytes *bytes,
+		   bool eh_frame);
+
+/* ---- symbols: symbol_table.c -------------------------------------------------------------- */
+
+struct symbol_table {
+	struct interval_list ranges; /* value: index of symbols */
+	struct symbol *symbols;
+	size_t count, capacity;
+};
+
+void symbol_table_release(struct symbol_table *table);
+
+/* Adds the functions of the section of that type; false: there is none of them. */
+bool symbol_table_add(struct symbol_table *table, Elf *elf, uint32_t section_type);
+void symbol_table_sort(struct symbol_table *table);
+
+struct symbol_match {
+	const char *name; /* in the ELF file's string table; with version and suffixes */
+	size_t size;      /* of the name, without the version */
+	uint64_t start;
+};
+
+/*
+ * The symbol that covers pc by its size, or a sizeless one where fde (NULL: none) starts. Among
+ * several of one start the one named `wanted` (NULL: any), with or without a suffix.
+ */
+bool symbol_table_find(const struct symbol_table *table, uint64_t pc, const struct interval *fde,
+		       const char *wanted, struct symbol_match *match);
+
+/* ---- DWARF: unit_index.c ------------------------------------------------------------------ */
+
+struct unit {
+	Dwarf_Die die;
+	bool scanned, scanned_bodies;
+	struct interval_list functions; /* value: offset of the DIE */
+};
+
+struct debug_info {
+	Dwarf *dwarf;                /* NULL: none */
+	const char *info, *info_end; /* bytes of .debug_info */
+	uint64_t budget;             /* DIEs that may still be looked at while this module is open */
+	bool indexed;
+	struct unit *units;
+	size_t unit_count, unit_capacity;
+	struct interval_list ranges; /* value: index of units */
+};
+
+void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf);
+void debug_info_release(struct debug_info *info);
+
+/* False when the budget is used up: stop looking. */
+bool debug_info_spend(struct debug_info *info);
+
+/* True when the DIE's ranges hold pc; *any (may be NULL): it has ranges at all. */
+bool debug_info_has_pc(struct debug_info *info, Dwarf_Die *die, uint64_t pc, bool *any);
+
+/* The next unit that holds pc; *position starts as SIZE_MAX. NULL: no (more) units. */
+struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *position);
+
+/* The subprogram of the unit that holds pc. */
+bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc, Dwarf_Die *die);
+
+/* A string that libdw returned, cut where its section ends; *size: its length. */
+const char *debug_info_string(const struct debug_info *info, const char *text, size_t *size);
+
+/* ---- frames: inline_chain.c, die_name.c --------------------------------------------------- */
+
+/* Fills in frames and count from DWARF; leaves count 0 when DWARF does not know pc. */
+void inline_chain_resolve(struct debug_info *info, struct interner *interner, uint64_t pc,
+			  struct symbolize_result *result);
+
+/* linkage and name of a subprogram or inlined subroutine. */
+void die_name_fill(struct debug_info *info, struct interner *interner, struct unit *unit,
+		   Dwarf_Die *die, struct symbolize_frame *frame);
+
+/* ---- text: demangle.c --------------------------------------------------------------------- */
+
+enum { SYMBOLIZE_MAX_NAME = 16 << 10 };
+
+/* Interns the text as clean UTF-8, cut at SYMBOLIZE_MAX_NAME bytes. */
+const char *intern_clean(struct interner *interner, const char *text, size_t size);
+
+/* ---- debug files: debug_file.c ------------------------------------------------------------ */
+
+struct debug_file {
+	int fd;  /* -1: none */
+	Elf *elf;
+};
+
+struct debug_files {
+	struct debug_file debug;     /* the separate debug file */
+	struct debug_file alternate; /* what several debug files share (dwz) */
+	Dwarf *alternate_dwarf;
+};
+
+void debug_files_init(struct debug_files *files);
+void debug_files_release(struct debug_files *files);
+
+/* Looks for the separate debug file of the module; true: found and verified. */
+bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf);
+
+/* Gives dwarf its alternate file, found and verified, or an empty one, so that libdw itself never
+ * opens a path that a file names. */
+void debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
+			       Dwarf *dwarf);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From an open module and an address to names and lines: joins what DWARF, the symbol tables and
+ * the FDEs say. Tables are built when first asked for. Must never let libdw open a file by itself: paths in files
+ * are the target's to choose.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "symbolize/internal.h"
+
+struct symbolizer {
+	struct interner *interner;
+	bool open, tables_built;
+	char *path;                 /* with the build ID: which module is open */
+	struct build_id build_id;
+	int fd;                     /* ours: a duplicate; -1: bytes */
+	void *bytes;                /* ours: a copy */
+	Elf *elf;
+	struct debug_files files;
+	struct debug_info info;
+	struct symbol_table symbols;
+	struct interval_list fdes;
+};
+
+struct symbolizer *symbolizer_new(struct interner *interner)
+{
+	struct symbolizer *symbolizer = alloc_zeroed(1, sizeof(*symbolizer));
+
+	elf_version(EV_CURRENT);
+	symbolizer->interner = interner;
+	symbolizer->fd = -1;
+	debug_files_init(&symbolizer->files);
+	return symbolizer;
+}
+
+static void close_module(struct symbolizer *symbolizer)
+{
+	Dwarf *dwarf = symbolizer->info.dwarf;
+
+	debug_info_release(&symbolizer->info);
+	symbol_table_release(&symbolizer->symbols);
+	interval_list_release(&symbolizer->fdes);
+	if (dwarf)
+		dwarf_end(dwarf);
+	debug_files_release(&symbolizer->files);
+	elf_end(symbolizer->elf);
+	if (symbolizer->fd >= 0)
+		close(symbolizer->fd);
+	free(symbolizer->bytes);
+	free(symbolizer->path);
+	*symbolizer = (struct symbolizer){.interner = symbolizer->interner, .fd = -1,
+					  .files = symbolizer->files};
+}
+
+void symbolizer_free(struct symbolizer *symbolizer)
+{
+	if (!symbolizer)
+		return;
+	close_module(symbolizer);
+	free(symbolizer);
+}
+
+/* Only a build ID makes sure that it is the same; without one it is opened anew. */
+static bool is_open(const struct symbolizer *symbolizer, const struct symbolize_module *module)
+{
+	const struct build_id *open = &symbolizer->build_id, *wanted = &module->build_id;
+
+	return symbolizer->open && wanted->size && open->size == wanted->size &&
+	       wanted->size <= sizeof(wanted->bytes) &&
+	       !memcmp(open->bytes, wanted->bytes, wanted->size) &&
+	       !strcmp(symbolizer->path, module->path);
+}
+
+static bool open_elf(struct symbolizer *symbolizer, const struct symbolize_module *module,
+		     struct error *error)
+{
+	if (module->fd >= 0) {
+		/* Read, not mapped: a file that is truncated meanwhile would kill us with SIGBUS. */
+		symbolizer->fd = fcntl(module->fd, F_DUPFD_CLOEXEC, 0);
+		if (symbolizer->fd < 0)
+			return error_set_errno(error, errno, "cannot open module %s", module->path);
+		symbolizer->elf = elf_begin(symbolizer->fd, ELF_C_READ, NULL);
+	} else if (module->bytes && module->bytes_size) {
+		symbolizer->bytes = alloc_zeroed(1, module->bytes_size);
+		memcpy(symbolizer->bytes, module->bytes, module->bytes_size);
+		symbolizer->elf = elf_memory(symbolizer->bytes, module->bytes_size);
+	}
+	const char *ident = symbolizer->elf ? elf_getident(symbolizer->elf, NULL) : NULL;
+	if (!ident || elf_kind(symbolizer->elf) != ELF_K_ELF || ident[EI_CLASS] != ELFCLASS64 ||
+	    ident[EI_DATA] != ELFDATA2LSB)
+		return error_set(error, ERROR_CORRUPT, "module %s: not a 64-bit ELF file",
+				 module->path);
+	return true;
+}
+
+/* The file that has .debug_info: the module itself, its debug file, or (lines only) neither. */
+static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_module *module)
+{
+	struct elf_bytes bytes;
+	Elf *elf = symbolizer->elf;
+	Dwarf *dwarf;
+
+	if (!elf_section_bytes(elf, ".debug_info", &bytes) &&
+	    !elf_section_bytes(elf, ".zdebug_info", &bytes)) {
+		if (!debug_files_find(&symbolizer->files, module, elf))
+			return;
+		elf = symbolizer->files.debug.elf;
+	}
+	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	if (!dwarf)
+		return;
+	debug_files_set_alternate(&symbolizer->files, module, dwarf);
+	debug_info_init(&symbolizer->info, dwarf, elf);
+}
+
+bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_module *module,
+		     struct error *error)
+{
+	if (is_open(symbolizer, module))
+		return true;
+	close_module(symbolizer);
+	if (!open_elf(symbolizer, module, error)) {
+		close_module(symbolizer);
+		return false;
+	}
+	open_dwarf(symbolizer, module);
+	symbolizer->path = alloc_string(module->path);
+	symbolizer->build_id = module->build_id;
+	symbolizer->open = true;
+	return true;
+}
+
+static void build_tables(struct symbolizer *symbolizer)
+{
+	Elf *elf = symbolizer->elf, *debug = symbolizer->files.debug.elf;
+	struct elf_bytes bytes;
+
+	symbolizer->tables_built = true;
+	if (!symbol_table_add(&symbolizer->symbols, elf, SHT_SYMTAB) && debug)
+		symbol_table_add(&symbolizer->symbols, debug, SHT_SYMTAB);
+	symbol_table_add(&symbolizer->symbols, elf, SHT_DYNSYM);
+	symbol_table_sort(&symbolizer->symbols);
+	if (elf_eh_frame_bytes(elf, &bytes))
+		fde_table_add(&symbolizer->fdes, elf, &bytes, true);
+	if (elf_section_bytes(elf, ".debug_frame", &bytes))
+		fde_table_add(&symbolizer->fdes, elf, &bytes, false);
+	if (debug && elf_section_bytes(debug, ".debug_frame", &bytes))
+		fde_table_add(&symbolizer->fdes, debug, &bytes, false);
+	interval_sort(&symbolizer->fdes);
+}
+
+/* The symbol's suffixes (".cold", ".isra.0") are worth keeping; DWARF knows the source's name. */
+static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match *match,
+		       struct symbolize_result *result)
+{
+	if (!result->count)
+		result->frames[result->count++] = (struct symbolize_frame){0};
+	struct symbolize_frame *outermost = &result->frames[result->count - 1];
+	outermost->linkage = intern_clean(symbolizer->interner, match->name, match->size);
+	if (!outermost->name)
+		outermost->name = symbolize_demangle(symbolizer->interner, outermost->linkage);
+}
+
+void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
+		  struct symbolize_result *result)
+{
+	/* A return address follows the call, and may already belong to the next line or function. */
+	const uint64_t pc = exact || !address ? address : address - 1;
+	struct symbol_match match;
+
+	result->count = 0;
+	result->function_start = 0;
+	result->has_function = false;
+	if (!symbolizer->open)
+		return;
+	if (!symbolizer->tables_built)
+		build_tables(symbolizer);
+	const ssize_t at = interval_find(&symbolizer->fdes, pc, symbolizer->fdes.count);
+	const struct interval *fde = at < 0 ? NULL : &symbolizer->fdes.items[at];
+	inline_chain_resolve(&symbolizer->info, symbolizer->interner, pc, result);
+	const char *wanted = result->count ? result->frames[result->count - 1].linkage : NULL;
+	const bool found = symbol_table_find(&symbolizer->symbols, pc, fde, wanted, &match);
+	if (found)
+		add_symbol(symbolizer, &match, result);
+	result->has_function = fde || found;
+	if (result->has_function)
+		result->function_start = fde ? fde->start : match.start;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From DWARF to two indexes: address -> unit, once for each module; address -> subprogram, once for each
+ * unit that is asked for. Relies on libdw for the format. Every DIE looked at is paid from a
+ * budget, so that no file, however its DIEs are linked, keeps us busy for long; no recursion goes
+ * deeper than MAX_DEPTH.
+ */
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "symbolize/internal.h"
+
+enum { MAX_DEPTH = 256, MAX_UNITS = 1 << 20, MAX_RANGES = 1 << 20 };
+static const uint64_t BUDGET = 20000000; /* about 2 s */
+
+void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf)
+{
+	struct elf_bytes bytes;
+
+	*info = (struct debug_info){.dwarf = dwarf, .budget = BUDGET};
+	if (dwarf && elf_section_bytes(elf, ".debug_info", &bytes)) {
+		info->info = (const char *)bytes.data;
+		info->info_end = info->info + bytes.size;
+	}
+}
+
+void debug_info_release(struct debug_info *info)
+{
+	for (size_t i = 0; i < info->unit_count; i++)
+		interval_list_release(&info->units[i].functions);
+	free(info->units);
+	interval_list_release(&info->ranges);
+	*info = (struct debug_info){0};
+}
+
+bool debug_info_spend(struct debug_info *info)
+{
+	if (!info->budget)
+		return false;
+	info->budget--;
+	return true;
+}
+
+/* libdw bounds strings in .debug_str, but not those that stand in .debug_info itself. */
+const char *debug_info_string(const struct debug_info *info, const char *text, size_t *size)
+{
+	size_t limit = SYMBOLIZE_MAX_NAME;
+
+	if (!text)
+		return NULL;
+	if (text >= info->info && text < info->info_end && (size_t)(info->info_end - text) < limit)
+		limit = (size_t)(info->info_end - text);
+	*size = strnlen(text, limit);
+	return *size ? text : NULL;
+}
+
+/* Adds the DIE's ranges to the list (NULL: none), tells whether one holds pc. */
+static bool visit_ranges(struct debug_info *info, Dwarf_Die *die, struct interval_list *list,
+			 uint64_t value, uint64_t pc, bool *any)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t offset = 0;
+
+	for (int i = 0; i < MAX_RANGES && debug_info_spend(info); i++) {
+		const ptrdiff_t next = dwarf_ranges(die, offset, &base, &start, &end);
+		if (next <= 0 || next == offset)
+			break;
+		offset = next;
+		if (start >= end)
+			continue;
+		if (any)
+			*any = true;
+		if (list)
+			interval_add(list, start, end, value);
+		else if (pc >= start && pc < end)
+			return true;
+	}
+	return false;
+}
+
+bool debug_info_has_pc(struct debug_info *info, Dwarf_Die *die, uint64_t pc, bool *any)
+{
+	return visit_ranges(info, die, NULL, 0, pc, any);
+}
+
+/* ---- address -> unit ---------------------------------------------------------------------- */
+
+struct missing_unit {
+	Dwarf_Off offset;
+	size_t index;
+};
+
+/* Units that do not tell their own ranges, by .debug_aranges. Both lists are in order of offset. */
+static void add_aranges(struct debug_info *info, const struct missing_unit *missing, size_t count)
+{
+	Dwarf_Aranges *table;
+	size_t table_size;
+
+	if (!count || dwarf_getaranges(info->dwarf, &table, &table_size))
+		return;
+	for (size_t i = 0; i < table_size && i < MAX_RANGES && debug_info_spend(info); i++) {
+		Dwarf_Addr start;
+		Dwarf_Word length;
+		Dwarf_Off offset;
+		Dwarf_Arange *range = dwarf_onearange(table, i);
+		if (!range || dwarf_getarangeinfo(range, &start, &length, &offset))
+			continue;
+		size_t low = 0, high = count;
+		while (low < high) {
+			const size_t middle = low + (high - low) / 2;
+			if (missing[middle].offset < offset)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low < count && missing[low].offset == offset && start + length > start)
+			interval_add(&info->ranges, start, start + length, missing[low].index);
+	}
+}
+
+static void index_units(struct debug_info *info)
+{
+	struct missing_unit *missing = NULL;
+	size_t missing_count = 0, missing_capacity = 0;
+	Dwarf_CU *unit = NULL;
+	Dwarf_Die die;
+	uint8_t type;
+
+	info->indexed = true;
+	/* No sub-DIE is asked for: libdw would look for .dwo files by itself. */
+	while (info->unit_count < MAX_UNITS && debug_info_spend(info) &&
+	       !dwarf_get_units(info->dwarf, unit, &unit, NULL, &type, &die, NULL)) {
+		bool any = false;
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
+			continue;
+		info->units = alloc_room(info->units, &info->unit_capacity, info->unit_count + 1,
+					 sizeof(*info->units));
+		info->units[info->unit_count] = (struct unit){.die = die};
+		visit_ranges(info, &die, &info->ranges, info->unit_count, 0, &any);
+		if (!any) {
+			missing = alloc_room(missing, &missing_capacity, missing_count + 1,
+					     sizeof(*missing));
+			missing[missing_count++] = (struct missing_unit){dwarf_dieoffset(&die),
+									 info->unit_count};
+		}
+		info->unit_count++;
+	}
+	add_aranges(info, missing, missing_count);
+	free(missing);
+	interval_sort(&info->ranges);
+}
+
+struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *position)
+{
+	if (!info->dwarf)
+		return NULL;
+	if (!info->indexed)
+		index_units(info);
+	const ssize_t at = interval_find(&info->ranges, pc, *position);
+	if (at < 0)
+		return NULL;
+	*position = (size_t)at;
+	return &info->units[info->ranges.items[at].value];
+}
+
+/* ---- address -> subprogram ---------------------------------------------------------------- */
+
+static bool has_methods(Dwarf_Die *unit)
+{
+	switch (dwarf_srclang(unit)) {
+	case DW_LANG_C:
+	case DW_LANG_C89:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_Mips_Assembler:
+		return false;
+	default:
+		return true;
+	}
+}
+
+struct scan {
+	struct debug_info *info;
+	struct unit *unit;
+	bool methods; /* look into types */
+	bool bodies;  /* look into functions: nested functions */
+};
+
+static bool scan_inside(const struct scan *scan, int tag)
+{
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+		return true;
+	case DW_TAG_structure_type:
+	case DW_TAG_class_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+		return scan->methods;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+		return scan->bodies;
+	default:
+		return false;
+	}
+}
+
+static void scan_functions(const struct scan *scan, Dwarf_Die *parent, int depth)
+{
+	Dwarf_Die die;
+
+	if (depth > MAX_DEPTH || dwarf_child(parent, &die))
+		return;
+	do {
+		const int tag = dwarf_tag(&die);
+		if (!debug_info_spend(scan->info))
+			return;
+		if (tag == DW_TAG_subprogram)
+			visit_ranges(scan->info, &die, &scan->unit->functions,
+				     dwarf_dieoffset(&die), 0, NULL);
+		if (scan_inside(scan, tag))
+			scan_functions(scan, &die, depth + 1);
+	} while (!dwarf_siblingof(&die, &die));
+}
+
+static bool find_function(struct debug_info *info, const struct unit *unit, uint64_t pc,
+			  Dwarf_Die *die)
+{
+	const ssize_t at = interval_find(&unit->functions, pc, unit->functions.count);
+
+	return at >= 0 && dwarf_offdie(info->dwarf, unit->functions.items[at].value, die);
+}
+
+bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc, Dwarf_Die *die)
+{
+	struct scan scan = {info, unit, has_methods(&unit->die), false};
+
+	if (!unit->scanned) {
+		unit->scanned = true;
+		scan_functions(&scan, &unit->die, 0);
+		interval_sort(&unit->functions);
+	}
+	if (find_function(info, unit, pc, die))
+		return true;
+	if (unit->scanned_bodies)
+		return false;
+	/* Nested functions (GNU C, OpenMP, Fortran) stand inside others: a slower second look. */
+	unit->scanned_bodies = scan.bodies = true;
+	interval_list_release(&unit->functions);
+	scan_functions(&scan, &unit->die, 0);
+	interval_sort(&unit->functions);
+	return find_function(info, unit, pc, die);
+}
