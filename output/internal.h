@@ -94,6 +94,7 @@ struct svg_layout {
 	size_t count, capacity;
 	uint32_t deepest;
 	uint64_t threshold;    /* boxes with fewer samples are left out */
+	double least_percent;  /* the same, as people read it */
 	size_t pruned;         /* so many of them */
 	size_t too_deep;       /* left out below SVG_MAX_DEPTH */
 };

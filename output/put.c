@@ -57,6 +57,9 @@ void output_put_percent(struct strbuf *out, double part, double whole)
 	for (double small = percent; decimals < 5 && small > 0 && small < 1; decimals++)
 		small *= 10;
 	output_put_fixed(out, percent, decimals);
+	/* "0.1", not "0.10"; but "5.0" stays, so that columns of shares look alike. */
+	for (; decimals > 1 && out->text[out->size - 1] == '0'; decimals--)
+		out->text[--out->size] = '\0';
 }
 
 void output_put_xml(struct strbuf *out, const char *text, size_t size)

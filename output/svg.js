@@ -13,14 +13,16 @@ const alone = root === document.documentElement;
 const layer = root.querySelector('.boxes'), head = root.querySelector('.head');
 const status = root.querySelector('.status');
 const top = +root.dataset.top, icicle = root.classList.contains('icicle');
-const hint = 'click: zoom   Esc: reset   / or Ctrl-F: search   arrow keys and Enter: walk and zoom';
+const gap = ' \u00b7 ';
+const hint = ['click to zoom', 'Esc resets', '/ or Ctrl-F searches', 'arrow keys walk, Enter zooms']
+	.join(gap);
 
 const boxes = Array.from(layer.children, g => {
 	const lines = g.querySelector('title').textContent.split('\n');
 	g.setAttribute('tabindex', '-1');
 	return {
 		g, rect: g.querySelector('rect'), label: g.querySelector('text'),
-		text: lines[0], about: lines.slice(1).join('   '),
+		text: lines[0], about: lines.slice(1).join(gap),
 		x: +g.dataset.x, n: +g.dataset.n, d: +g.dataset.d, shown: true,
 	};
 });
@@ -197,7 +199,7 @@ input.setAttribute('aria-label', 'Search functions');
 matched.setAttribute('aria-live', 'polite');
 
 function say(box) {
-	status.textContent = box ? cut(`${box.text}   ${box.about}`,
+	status.textContent = box ? cut(`${box.text}${gap}${box.about}`,
 		Math.floor((width - 2 * MARGIN) / cell)) : hint;
 }
 
@@ -290,6 +292,15 @@ const probe = layer.appendChild(document.createElementNS(SVG, 'text'));
 probe.textContent = 'm'.repeat(100);
 cell = probe.getComputedTextLength() / 100 || cell;
 probe.remove();
+
+/* The file had to guess how wide its texts are. */
+let legendEnd = MARGIN;
+for (const item of root.querySelectorAll('.legend>g')) {
+	const text = item.querySelector('text');
+	item.querySelector('rect').setAttribute('x', legendEnd);
+	text.setAttribute('x', legendEnd + 17);
+	legendEnd += 17 + text.getComputedTextLength() + 18;
+}
 
 layer.classList.add('live');
 root.setAttribute('role', 'group');

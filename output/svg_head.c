@@ -51,14 +51,13 @@ static void put_plural(struct strbuf *out, uint64_t count, const char *what)
 	strbuf_printf(out, " %s%s", what, count == 1 ? "" : "s");
 }
 
-static void put_pruned(struct strbuf *out, const struct view *view,
-		       const struct svg_layout *layout)
+static void put_pruned(struct strbuf *out, const struct svg_layout *layout)
 {
 	if (layout->pruned) {
 		strbuf_add_text(out, DOT "pruned ");
 		output_put_grouped(out, layout->pruned);
 		strbuf_add_text(out, layout->pruned == 1 ? " box below " : " boxes below ");
-		output_put_percent(out, (double)layout->threshold, (double)view->nodes[0].total);
+		output_put_percent(out, layout->least_percent, 100);
 		strbuf_add_text(out, " %");
 	}
 	if (layout->too_deep) {
@@ -91,7 +90,7 @@ void output_svg_put_summary(struct strbuf *out, const struct view *view,
 	}
 	if (has_text(profile->python_version))
 		strbuf_printf(out, DOT "Python %s", profile->python_version);
-	put_pruned(out, view, layout);
+	put_pruned(out, layout);
 	if (has_text(options->title) && has_text(profile->command_line))
 		strbuf_printf(out, DOT "%s", profile->command_line);
 }
@@ -119,7 +118,7 @@ static double put_swatch(struct strbuf *out, double x, enum frame_kind kind, uin
 	strbuf_add_text(out, "\" y=\"68\">");
 	output_put_xml(out, text.text, text.size);
 	strbuf_add_text(out, "</text></g>\n");
-	return 17 + 7.0 * (double)text.size + 14;
+	return 17 + 6.5 * (double)text.size + 14; /* the script measures */
 }
 
 static void put_legend(struct strbuf *out, const struct view *view)

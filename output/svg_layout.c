@@ -34,12 +34,18 @@ static uint64_t raise_threshold(const struct view *view, uint64_t threshold, siz
 	return threshold;
 }
 
-static uint64_t choose_threshold(const struct view *view, double min_width, size_t max_boxes)
+/* min_width in samples; or more, and then the percentage follows. */
+static void choose_threshold(struct svg_layout *layout, const struct view *view,
+			     double min_width, size_t max_boxes)
 {
-	double least = isfinite(min_width) && min_width > 0
-			       ? ceil(min_width / 100 * (double)view->nodes[0].total - 1e-9) : 1;
-	uint64_t threshold = least < 1 ? 1 : least < 1e18 ? (uint64_t)least : (uint64_t)1e18;
-	return raise_threshold(view, threshold, max_boxes);
+	double whole = (double)view->nodes[0].total;
+	double wanted = isfinite(min_width) && min_width > 0 ? fmin(min_width, 100) : 0;
+	double least = ceil(wanted / 100 * whole - 1e-9);
+	uint64_t asked = least < 1 ? 1 : (uint64_t)least;
+	layout->threshold = raise_threshold(view, asked, max_boxes);
+	layout->least_percent = wanted;
+	if (whole > 0 && (layout->threshold > asked || wanted <= 0))
+		layout->least_percent = (double)layout->threshold / whole * 100;
 }
 
 /* Levels below each node, itself not counted; children come after their parents. */
@@ -132,7 +138,7 @@ void output_svg_layout_init(struct svg_layout *layout, const struct view *view, 
 			    size_t max_boxes)
 {
 	memset(layout, 0, sizeof(*layout));
-	layout->threshold = choose_threshold(view, min_width, max_boxes);
+	choose_threshold(layout, view, min_width, max_boxes);
 	place(layout, view);
 }
 

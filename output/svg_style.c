@@ -3,7 +3,7 @@
  * The looks of the SVG: hue says the kind, lightness follows from the function's name alone, so
  * that a function has the same colour in every picture. Blue, yellow and orange against greys
  * and mauve: apart for colour-blind eyes, in lightness too. Text on every box has a contrast of
- * at least 4.5 to 1, in the light and in the dark (tests/svg computes it). Plain classes and
+ * at least 4.5 to 1, in the light and in the dark (a test computes it). Plain classes and
  * colours, no CSS variables: simple viewers know no more.
  */
 #include <math.h>
@@ -19,17 +19,17 @@ struct shades {
 static const struct {
 	struct shades light, dark;
 } paints[SVG_PAINTS] = {
-	[FRAME_PYTHON] = {{211, 82, 68, 80}, {211, 58, 33, 43}},
-	[FRAME_PYTHON_LIBRARY] = {{200, 48, 83, 90}, {203, 30, 26, 33}},
-	[FRAME_CYTHON] = {{47, 95, 57, 72}, {45, 85, 21, 27}},
-	[FRAME_NATIVE] = {{21, 90, 67, 78}, {18, 66, 32, 41}},
-	[FRAME_INTERPRETER] = {{278, 38, 77, 86}, {278, 24, 35, 43}},
-	[FRAME_KERNEL] = {{168, 42, 56, 67}, {168, 48, 19, 27}},
-	[FRAME_IDLE] = {{220, 6, 82, 88}, {220, 6, 27, 33}},
-	[FRAME_GUESSED] = {{335, 55, 79, 87}, {335, 32, 33, 41}},
-	[FRAME_THREAD] = {{215, 22, 78, 85}, {215, 18, 29, 36}},
-	[SVG_NOTE] = {{220, 8, 92, 92}, {220, 8, 22, 22}},
-	[SVG_ROOT] = {{215, 16, 87, 87}, {215, 14, 25, 25}},
+	[FRAME_PYTHON] = {{211, 82, 68, 80}, {211, 62, 56, 67}},
+	[FRAME_PYTHON_LIBRARY] = {{200, 48, 83, 90}, {203, 26, 62, 70}},
+	[FRAME_CYTHON] = {{47, 95, 57, 72}, {45, 72, 50, 60}},
+	[FRAME_NATIVE] = {{21, 90, 67, 78}, {20, 68, 55, 65}},
+	[FRAME_INTERPRETER] = {{278, 38, 77, 86}, {278, 27, 61, 69}},
+	[FRAME_KERNEL] = {{168, 42, 56, 67}, {168, 36, 44, 54}},
+	[FRAME_IDLE] = {{220, 6, 82, 88}, {220, 5, 54, 61}},
+	[FRAME_GUESSED] = {{335, 55, 79, 87}, {335, 38, 62, 70}},
+	[FRAME_THREAD] = {{215, 22, 78, 85}, {215, 16, 55, 62}},
+	[SVG_NOTE] = {{220, 8, 92, 92}, {220, 8, 52, 52}},
+	[SVG_ROOT] = {{215, 16, 87, 87}, {215, 10, 56, 56}},
 };
 
 static const char common_style[] =
@@ -51,7 +51,7 @@ static const char common_style[] =
 
 static const char light_style[] =
 	".fg{background:#fff}.fg .page{fill:#fff}\n"
-	".fg .quiet,.fg .status{fill:#57606a}.fg .rule{stroke:#d8dee4}\n"
+	".fg .head .quiet,.fg .head .status{fill:#57606a}\n"
 	".fg g[data-n]:hover rect{stroke:#1b1f24;stroke-width:1}\n"
 	".fg g[data-n]:focus rect{stroke:#0b0d10;stroke-width:2}\n"
 	".fg .hit rect{fill:#f06ce4}\n"
@@ -60,10 +60,11 @@ static const char light_style[] =
 	"border-color:#c4ccd4}\n";
 
 static const char dark_style[] =
-	".fg{background:#15181c;color-scheme:dark}.fg .page{fill:#15181c}.fg text{fill:#f3f5f7}\n"
-	".fg .quiet,.fg .status{fill:#a2abb5}.fg .rule{stroke:#30363d}\n"
+	".fg{background:#15181c;color-scheme:dark}.fg .page{fill:#15181c}\n"
+	".fg .head text{fill:#f3f5f7}.fg .empty{fill:#f3f5f7}.fg .boxes text{fill:#0b0d10}\n"
+	".fg .head .quiet,.fg .head .status{fill:#a2abb5}\n"
 	".fg g[data-n]:hover rect{stroke:#f3f5f7}.fg g[data-n]:focus rect{stroke:#fff}\n"
-	".fg .hit rect{fill:#a32597}\n"
+	".fg .hit rect{fill:#e86bdc}\n"
 	".fg .tools{color:#a2abb5}\n"
 	".fg .tools input,.fg .tools button{background:#22272e;color:#f3f5f7;"
 	"border-color:#444c56}\n";
@@ -95,6 +96,10 @@ void output_svg_put_style(struct strbuf *out)
 	strbuf_add_text(out, common_style);
 	for (int i = 0; i < SVG_PAINTS; i++)
 		put_paint(out, i, &paints[i].light);
+	/* A guess is seen as one without colours, too. */
+	for (int i = 0; i < SHADES; i++)
+		strbuf_printf(out, "%s.fg .%c%d rect", i ? "," : "", 'a' + FRAME_GUESSED, i);
+	strbuf_add_text(out, "{stroke:#8a4a63;stroke-dasharray:3 2;stroke-width:.8}\n");
 	strbuf_add_text(out, light_style);
 	strbuf_add_text(out, "@media (prefers-color-scheme:dark){\n");
 	for (int i = 0; i < SVG_PAINTS; i++)

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* A dump as text and as JSON; the JSON against its schema where python3-jsonschema is there. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "output/output.h"
+#include "tests/unit/output_schema.h"
+
+static struct frame frames[] = {
+	{.kind = FRAME_NATIVE, .name = "dgemm_kernel", .module = "libopenblas.so.0",
+	 .module_path = "/usr/lib/libopenblas.so.0", .offset = 0xb0010, .has_function = true,
+	 .function_offset = 0xb0000, .build_id = "ab12"},
+	{.kind = FRAME_CYTHON, .name = "axpy", .file = "/src/implicit/_als.pyx",
+	 .short_file = "implicit/_als.pyx", .line = 18, .module = "_als.so"},
+	{.kind = FRAME_GUESSED, .module = "libx.so", .guessed = true},
+	{.kind = FRAME_NATIVE, .module = "libx.so", .has_function = true,
+	 .function_offset = 0x1a2b0, .offset = 0x1a2ff},
+	{.kind = FRAME_PYTHON, .name = "<module>", .file = "/home/me/train.py",
+	 .short_file = "train.py", .line = 61},
+};
+
+static struct frame evil = {.kind = FRAME_PYTHON, .name = "a\x1b[31m\nb\xff"};
+
+static struct dump_thread threads[] = {
+	{.tid = 14976, .name = "MainThread", .python_id = 140155235067584, .state = 'R',
+	 .known_to_python = true, .holds_gil = true, .frames = frames, .frame_count = 5},
+	{.tid = 14990, .name = "Thread-1 (worker)", .activity = THREAD_IDLE, .state = 'S',
+	 .known_to_python = true, .gc_running = true, .truncated = true, .frames = &evil,
+	 .frame_count = 1},
+	{.tid = 15001, .name = "python3", .activity = THREAD_UNINTERRUPTIBLE, .state = 'D',
+	 .problem = "uninterruptible"},
+	{.tid = 15002, .activity = THREAD_GONE, .frames = frames, .frame_count = 1,
+	 .problem = "ended meanwhile"},
+};
+
+static struct dump dump = {
+	.pid = 14976, .command_line = "python3 train.py", .executable = "/usr/bin/python3.11",
+	.python_version = "3.11.2", .python_executable = "/usr/bin/python3.11", .native = true,
+	.has_gil = true, .time = 1763694000, .threads = threads, .thread_count = 4,
+};
+
+static const char expected[] =
+	"Process 14976: python3 train.py\n"
+	"Python 3.11.2 (/usr/bin/python3.11)\n"
+	"\n"
+	"Thread 14976 (active, gil): \"MainThread\"\n"
+	"    dgemm_kernel (libopenblas.so.0)\n"
+	"    axpy (implicit/_als.pyx:18)\n"
+	"    libx.so [guessed]\n"
+	"    libx.so+0x1a2b0\n"
+	"    <module> (train.py:61)\n"
+	"Thread 14990 (idle, gc): \"Thread-1 (worker)\"\n"
+	"    a [31m b\xef\xbf\xbd\n"
+	"    [stack incomplete]\n"
+	"Thread 15001 (uninterruptible, native): \"python3\"\n"
+	"    [stack not read: uninterruptible]\n"
+	"Thread 15002 (gone, native)\n"
+	"    dgemm_kernel (libopenblas.so.0)\n"
+	"    [stack incomplete: ended meanwhile]\n";
+
+static void text_is_as_documented(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	output_dump_text(&dump, &(struct output_options){.lines = true}, &out);
+	assert_string_equal(out.text, expected);
+}
+
+/* Removes "ESC [ ... m". */
+static void remove_colors(char *text)
+{
+	char *to = text;
+	for (const char *from = text; *from; from++) {
+		if (*from == '\033')
+			from = strchr(from, 'm');
+		else
+			*to++ = *from;
+	}
+	*to = '\0';
+}
+
+static void colors_change_nothing_but_colors(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	output_dump_text(&dump, &(struct output_options){.color = true}, &out);
+	assert_non_null(strstr(out.text, "\033[1mThread 14976"));
+	assert_non_null(strstr(out.text, "axpy\033[0m\033[2m (implicit/_als.pyx:18)\033[0m\n"));
+	remove_colors(out.text);
+	assert_string_equal(out.text, expected);
+}
+
+static void a_python_problem_stands_in_for_the_version(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	struct dump other = {.pid = 1, .executable = "/bin/x",
+			     .python_problem = "CPython 3.16 is not supported"};
+	output_dump_text(&other, &(struct output_options){0}, &out);
+	assert_string_equal(out.text, "Process 1: /bin/x\nCPython 3.16 is not supported\n\n");
+}
+
+static void full_filenames_are_shown_on_request(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	output_dump_text(&dump, &(struct output_options){.full_filenames = true}, &out);
+	assert_non_null(strstr(out.text, "    <module> (/home/me/train.py:61)\n"));
+	assert_non_null(strstr(out.text, "    dgemm_kernel (/usr/lib/libopenblas.so.0)\n"));
+}
+
+static json_t *parsed(struct strbuf *out)
+{
+	struct error error;
+	assert_true(output_dump_json(&dump, out, &error));
+	assert_int_equal(out->text[out->size - 1], '\n');
+	json_t *top = json_loadb(out->text, out->size, 0, NULL);
+	assert_non_null(top);
+	return top;
+}
+
+static void json_holds_what_the_dump_holds(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	json_t *top = parsed(&out);
+	json_t *all = json_object_get(top, "threads");
+	json_t *first = json_object_get(json_array_get(all, 0), "frames");
+	const char *names[] = {"dgemm_kernel", "axpy", "libx.so", "libx.so+0x1a2b0", "<module>"};
+	assert_int_equal(json_array_size(all), 4);
+	assert_int_equal(json_array_size(first), 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_string_equal(json_string_value(json_object_get(json_array_get(first, i),
+								       "name")), names[i]);
+	assert_string_equal(json_string_value(json_object_get(top, "time")),
+			    "2025-11-21T03:00:00Z");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(first, 0), "offset")),
+			    "0xb0010");
+	assert_true(json_is_true(json_object_get(json_array_get(all, 0), "owns_gil")));
+	json_decref(top);
+}
+
+static void json_follows_its_schema(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	json_decref(parsed(&out));
+	check_schema("output/pdump.schema.json", &out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_is_as_documented),
+		cmocka_unit_test(colors_change_nothing_but_colors),
+		cmocka_unit_test(a_python_problem_stands_in_for_the_version),
+		cmocka_unit_test(full_filenames_are_shown_on_request),
+		cmocka_unit_test(json_holds_what_the_dump_holds),
+		cmocka_unit_test(json_follows_its_schema),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
