@@ -69,6 +69,7 @@ bool python_code_header_read(const struct python_runtime *runtime,
 		return error_set(error, ERROR_TORN, "no code object at %#llx",
 				 (unsigned long long)address);
 	header->address = address;
+	header->used = false;
 	header->first_line = (int32_t)field_u32(bytes, layout->code_firstlineno);
 	header->filename = field_u64(bytes, layout->code_filename);
 	header->name = field_u64(bytes, layout->code_name);

@@ -103,6 +103,7 @@ struct python_code_header {
 	remote_addr bytecode;         /* of the first instruction; 0: not in the object (3.10) */
 	uint32_t first_traceable;     /* bytes */
 	int32_t first_line;
+	bool used;                    /* by a frame of the walk */
 };
 
 /* TORN when there is no code object at the address. */

@@ -90,12 +90,17 @@ static void read_state(const struct python_runtime *runtime, const struct memory
 static bool touch_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
 			struct python_known_codes *known, struct error *error)
 {
-	const struct walk_room *room = &known->room;
+	struct walk_room *room = &known->room;
 	known->pending_count = 0;
+	/* Only what python_stack_read will decode becomes known: not what a record that was
+	 * dropped led to. */
+	for (size_t i = 0; i < room->frame_count; i++)
+		room->codes[room->frames[i].code].used = true;
 	for (size_t i = 0; i < room->code_count; i++) {
 		const struct python_code_header *code = &room->codes[i];
 		uint32_t ignored;
-		if (table_find(&known->table, code->address, code->identity, &ignored))
+		if (!code->used || table_find(&known->table, code->address, code->identity,
+					      &ignored))
 			continue;
 		if (!python_code_touch(runtime, memory, code, &known->scratch, error))
 			return false;
@@ -137,6 +142,17 @@ void python_stack_release(struct python_stack *stack)
 	free(stack->frames);
 	free(stack->activations);
 	python_stack_init(stack);
+}
+
+/* Strings come but once, in the copy that saw the code object first: they are kept even when the
+ * stack itself turns out to be of no use. */
+static void learn_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
+			const struct walk_room *room, struct python_code_cache *codes)
+{
+	const struct python_code *ignored;
+	for (size_t i = 0; i < room->code_count; i++)
+		if (!python_code_resolve(codes, runtime, memory, &room->codes[i], &ignored, NULL))
+			continue;
 }
 
 static bool resolve_frames(const struct python_runtime *runtime,
@@ -182,7 +198,9 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	struct walk_room *room = python_code_cache_room(codes);
 	struct state_words state;
 	stack->count = stack->activation_count = 0;
-	if (!walk_stack(runtime, memory, tstate, slices, slice_count, false, room, error))
+	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, false, room, error);
+	learn_codes(runtime, memory, room, codes);
+	if (!ok)
 		return false;
 	if (!is_live(room, slices, slice_count))
 		return error_set(error, ERROR_TORN, "newest entry record is below the stack");

@@ -9,6 +9,10 @@
  *
  * With -r the number of reads of each touch is printed on stderr. Stacks are read from a copy of
  * exactly what python_stack_touch read, as the profiler does.
+ *
+ * With -s COUNT the main thread is stopped COUNT times while it runs; each stack is one line, outermost
+ * first: functions joined by ",", activations by "|", or "error KIND: ...". The last line on
+ * stderr counts records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,18 +142,104 @@ static bool show_thread(const struct python_runtime *runtime, const struct memor
 	return ok;
 }
 
+/* ---- sampling ---- */
+
+struct sampler {
+	struct recorder recorder;
+	struct python_known_codes *known;
+	struct python_code_cache *codes;
+	struct python_stack stack;
+	size_t skipped, rebuilt;
+};
+
+static void print_sample(const struct python_stack *stack)
+{
+	for (size_t i = stack->activation_count; i-- > 0;) {
+		const struct python_activation *activation = &stack->activations[i];
+		for (size_t j = activation->count; j-- > 0;)
+			printf("%s%s", stack->frames[activation->first + j].code->name,
+			       j ? "," : "");
+		printf("%s", i ? "|" : "");
+	}
+	printf("\n");
+}
+
+/* Copies the native stack from the stack pointer on, as much as is there, up to 64 KiB. */
+static remote_addr copy_native_stack(struct recorder *recorder, remote_addr sp)
+{
+	static uint8_t bytes[64 << 10];
+	for (size_t size = sizeof(bytes); size >= 256; size -= 256)
+		if (recorder_read(&recorder->reader, sp, bytes, size, NULL))
+			return sp + size;
+	return sp;
+}
+
+static bool sample(struct sampler *sampler, const struct python_runtime *runtime,
+		   const struct memory_reader *memory, struct tracer *tracer, pid_t tid,
+		   remote_addr tstate)
+{
+	struct registers registers;
+	struct error error = {0};
+	struct recorder *recorder = &sampler->recorder;
+	if (!tracer_stop(tracer, tid, 1000000, &registers, &error))
+		return !fail("cannot stop", &error);
+	recorder->target = memory;
+	remote_addr sp = registers.value[REGISTER_RSP];
+	const struct python_slice slice = {sp, copy_native_stack(recorder, sp)};
+	bool ok = python_stack_touch(runtime, &recorder->reader, tstate, sampler->known, &error);
+	tracer_resume(tracer, tid);
+	recorder->target = NULL;
+	const char *stage = ok ? "read" : "touch";
+	ok = ok && python_stack_read(runtime, &recorder->reader, tstate, &slice, 1, sampler->codes,
+				     &sampler->stack, &error);
+	if (ok)
+		print_sample(&sampler->stack);
+	else
+		printf("error %d in %s: %s\n", error.kind, stage, error.message);
+	sampler->skipped += sampler->stack.skipped_records;
+	sampler->rebuilt += sampler->stack.rebuilt_records;
+	recorder_release(recorder);
+	return true;
+}
+
+static int sample_main_thread(const struct target *target, struct tracer *tracer,
+			      const struct python_runtime *runtime, remote_addr tstate, long count)
+{
+	struct interner *interner = interner_new();
+	struct sampler sampler = {.recorder = {.reader = {recorder_read}}};
+	sampler.known = python_known_codes_new();
+	sampler.codes = python_code_cache_new(interner);
+	python_stack_init(&sampler.stack);
+	tracer_resume_all(tracer);
+	bool ok = true;
+	for (long i = 0; ok && i < count; i++) {
+		ok = sample(&sampler, runtime, target_memory(target), tracer, target_pid(target),
+			    tstate);
+		/* So that the moment of the stop is any moment. */
+		for (volatile long spin = 0; spin < i * 7919 % 20000; spin++)
+			;
+	}
+	fprintf(stderr, "%zu skipped, %zu rebuilt\n", sampler.skipped, sampler.rebuilt);
+	python_stack_release(&sampler.stack);
+	python_code_cache_free(sampler.codes);
+	python_known_codes_free(sampler.known);
+	interner_free(interner);
+	return ok ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	bool reads = argc == 3 && strcmp(argv[1], "-r") == 0;
+	long samples = argc == 4 && strcmp(argv[1], "-s") == 0 ? strtol(argv[2], NULL, 10) : 0;
 	struct error error;
 	struct target *target;
 	struct module_table table;
 	struct python_runtime *runtime;
 	struct python_thread *threads;
 	size_t count;
-	if (argc != 2 + reads)
-		return fprintf(stderr, "usage: python_stacks [-r] PID\n"), 2;
-	if (!target_open((pid_t)strtol(argv[1 + reads], NULL, 10), &target, &error))
+	if (argc < 2 || argc != 2 + reads + 2 * (samples > 0))
+		return fprintf(stderr, "usage: python_stacks [-r | -s COUNT] PID\n"), 2;
+	if (!target_open((pid_t)strtol(argv[argc - 1], NULL, 10), &target, &error))
 		return fail("cannot open the process", &error);
 	module_table_init(&table);
 	struct tracer *tracer = tracer_new(target);
@@ -164,7 +254,10 @@ int main(int argc, char **argv)
 		return fail("no threads", &error);
 	struct interner *interner = interner_new();
 	int status = 0;
-	for (size_t i = 0; i < count; i++)
+	if (samples)
+		status = sample_main_thread(target, tracer, runtime, threads[count - 1].tstate,
+					    samples);
+	for (size_t i = 0; i < count && !samples; i++)
 		if (!show_thread(runtime, memory, &threads[i], interner, reads, &error))
 			status = fail("a thread", &error);
 	free(threads);
