@@ -203,7 +203,7 @@ static bool read_generator(struct demangling *d, struct piece text)
 static bool read_property(struct demangling *d, struct piece text, const char *method)
 {
 	struct scopes scopes;
-	if (!read_plain(d, text, &scopes))
+	if (!read_utility_class(d, text) && !read_plain(d, text, &scopes))
 		return false;
 	strbuf_printf(&d->name, ".%s", method);
 	strbuf_printf(&d->base, ".%s", method);

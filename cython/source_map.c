@@ -147,10 +147,10 @@ static enum owner name_owner(struct piece name)
 {
 	static const char *const user[] = {"pf_", "pw_", "f_", "gb_", "Upf_", "Upw_", "Uf_", "Ugb_",
 					   "lambda_funcdef_", "Ulambda_funcdef_", "fuse_",
-					   "specialmethod_", "pymod_exec_"};
+					   "pymod_exec_"};
 	static const char *const slots[] = {"tp_", "mp_", "sq_", "nb_", "getprop_", "setprop_",
 					    "Utp_", "Ump_", "Usq_", "Unb_", "Ugetprop_",
-					    "Usetprop_", "bf_", "am_"};
+					    "Usetprop_", "bf_", "am_", "specialmethod_"};
 	if (piece_starts(name, "PyInit_"))
 		return OWNER_USER;
 	if (!piece_skip(&name, "__pyx_"))

@@ -149,7 +149,8 @@ static void what_supports_the_code_is_a_helper(void **state)
 		"__pyx_pw_15View_dot_MemoryView_10memoryview_4base_1__get__", "__pyx_",
 		"__pyx_pw_99999999999_x", "__pyx_pw_", "__pyx_gb_3mod_", "__pyx_fuse_",
 		"__pyx_U", "__pyx_fuse_1__pyx_", "__pyx_Upw_zzzzzzzzzzzzz", "__pyx_tp_new_",
-		"__Pyx_Generator_Next.part.0",
+		"__Pyx_Generator_Next.part.0", "__pyx_getprop___pyx_memoryview_size",
+		"__pyx_specialmethod___pyx_MemviewEnum___repr__",
 	};
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
 		struct cython_name name = cython_demangle(interner, symbols[i], "mod");

@@ -135,7 +135,10 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The kind of the function whose head this line is; false: no head. */
+/*
+ * The kind of the function whose head this line is; false: no head. Slots count as nothing: the
+ * author wrote none, and for want of better the directives give them the last line of the file.
+ */
 static bool read_function_head(const char *at, const char *end, enum cython_kind *kind)
 {
 	char symbol[512];
@@ -146,7 +149,9 @@ static bool read_function_head(const char *at, const char *end, enum cython_kind
 	while (start > at && start[-1] != ' ' && start[-1] != '*')
 		start--;
 	snprintf(symbol, sizeof(symbol), "%.*s", (int)(open - start), start);
-	*kind = cython_demangle(interner, symbol, "zoo").kind;
+	struct cython_name name = cython_demangle(interner, symbol, "zoo");
+	bool slot = strstr(symbol, "__pyx_pw_") == NULL && name.kind == CYTHON_WRAPPER;
+	*kind = slot ? CYTHON_NOT : name.kind;
 	return true;
 }
 
@@ -170,6 +175,8 @@ static void judge(const struct truth *truth, const struct source_map *map, int c
 	if (kind == CYTHON_HELPER) {
 		score->helper_lines++;
 		score->helper_mapped += found;
+		if (found && getenv("CYTHON_SHOW"))
+			print_message("C line %d: helper, got %d\n", c_line, line.line);
 	} else if (kind != CYTHON_NOT && want.file && strstr(want.file, ".pyx")) {
 		bool exact = found && line.line == want.line &&
 			     strcmp(base_name(line.file), base_name(want.file)) == 0;
