@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Runs inside gdb, after python-gdb.py: writes all threads' stacks as JSON to $STACKS_OUT.
+
+{"threads": {tid: [frame, ...]}, "interpreter": module}, innermost frame first; a frame is
+{"name", "file", "line", "module", "inlined"} and, for an activation of the eval function, "python":
+[[name, file, line], ...], innermost first, as py-bt prints them.
+"""
+import io
+import json
+import os
+import re
+import sys
+
+import gdb
+
+
+def python_frames(frame):
+    """What py-bt prints for one activation; None if it cannot tell."""
+    printed, sys.stdout = sys.stdout, io.StringIO()
+    try:
+        Frame(frame).print_traceback()  # noqa: F821 (python-gdb.py's)
+        text = sys.stdout.getvalue()
+    finally:
+        sys.stdout = printed
+    found = re.findall(r'^  File "(.*)", line (\d+), in (.*)$', text, re.M)
+    if not found or "optimized out" in text or "unable to read" in text:
+        return None
+    return [[name, file, int(line)] for file, line, name in found]
+
+
+def whole(frame):
+    sal = frame.find_sal()
+    told = {
+        "name": frame.name(),
+        "file": sal.symtab.filename if sal.symtab else None,
+        "line": sal.line if sal.symtab else 0,
+        "module": gdb.solib_name(frame.pc()) or gdb.current_progspace().filename,
+        "inlined": frame.type() == gdb.INLINE_FRAME,
+    }
+    if frame.name() == "_PyEval_EvalFrameDefault" and not told["inlined"]:
+        told["python"] = python_frames(frame)
+    return told
+
+
+def main():
+    threads = {}
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        frames, frame = [], gdb.newest_frame()
+        while frame is not None and frame.is_valid() and len(frames) < 20000:
+            frames.append(whole(frame))
+            try:
+                frame = frame.older()
+            except gdb.error:
+                break
+        threads[thread.ptid[1]] = frames
+    symbol = gdb.lookup_global_symbol("_PyEval_EvalFrameDefault")
+    where = symbol.value().address if symbol else gdb.parse_and_eval("&_PyEval_EvalFrameDefault")
+    interpreter = gdb.solib_name(int(where)) or gdb.current_progspace().filename
+    with open(os.environ["STACKS_OUT"], "w") as out:
+        json.dump({"threads": threads, "interpreter": interpreter}, out)
+
+
+gdb.execute("set pagination off")
+gdb.execute("set backtrace past-main off")
+main()
