@@ -4,7 +4,9 @@
  * libunwind 1.6.2 (src/dwarf/Gparser.c, Gexpr.c) indexes arrays by unchecked register numbers
  * (DW_CFA_register's second operand, the return address column), asserts that a CFA rule exists,
  * follows backward branches in expressions for ever, and divides INT64_MIN by -1. All bytes here
- * are hostile. Reads nothing but the section's own bytes.
+ * are hostile. It also fails at registers it has no column for (code for the Microsoft ABI saves
+ * XMM6-15): it is shown others in place of such instructions. Reads only the
+ * section's own bytes.
  * Format: Linux Standard Base, "DWARF Extensions"; DWARF 4, sections 6.4 and 7.23.
  */
 #include "unwind/internal.h"
@@ -236,8 +238,9 @@ static bool check_expression(struct input in)
 
 struct check {
 	bool has_cfa;        /* a CFA rule exists by now */
-	bool expressions;
+	bool foreign;        /* the instruction is about a register without a column (XMM6 ...) */
 	unsigned remembered; /* DW_CFA_remember_state not restored yet */
+	struct cfi_verdict *verdict;
 };
 
 static bool take_expression(struct input *in, struct check *check)
@@ -246,8 +249,40 @@ static bool take_expression(struct input *in, struct check *check)
 	struct input block = *in;
 	skip(in, size);
 	block.end = in->at;
-	check->expressions = true;
+	check->verdict->expressions = true;
 	return !in->failed && check_expression(block);
+}
+
+static bool patch(struct check *check, size_t start, size_t end, uint8_t first)
+{
+	struct cfi_verdict *const verdict = check->verdict;
+	if (verdict->patch_count == CFI_PATCH_LIMIT)
+		return false;
+	verdict->patches[verdict->patch_count++] = (struct cfi_patch){ start, end, first };
+	return true;
+}
+
+static bool take_cfa(struct input *in, struct check *check)
+{
+	check->has_cfa = true;
+	return take_uleb(in) < REGISTER_LIMIT;
+}
+
+/*
+ * "r is in s". Where s has no column (GCC spills to XMM registers) r is not to be had: the
+ * instruction becomes DW_CFA_undefined, as it must not become "r is unchanged".
+ */
+static bool check_moved(struct input *in, struct check *check)
+{
+	const size_t start = in->at - 1;
+	const uint64_t from = take_uleb(in);
+	const size_t after = in->at;
+	check->foreign = from >= REGISTER_LIMIT;
+	if (take_uleb(in) < REGISTER_LIMIT || in->failed || check->foreign)
+		return true;
+	return from != REGISTER_RSP && from != REGISTER_RIP &&
+	       patch(check, start, start + 1, DW_CFA_undefined) &&
+	       patch(check, after, in->at, DW_CFA_nop);
 }
 
 /* One instruction; false when libunwind must not see it. */
@@ -255,9 +290,13 @@ static bool check_instruction(struct input *in, struct check *check)
 {
 	const uint8_t op = take(in, 1);
 	switch (op & 0xc0) {
-	case DW_CFA_advance_loc: return check->has_cfa;
-	case DW_CFA_offset: take_uleb(in); return true;
-	case DW_CFA_restore: return true;
+	case DW_CFA_advance_loc:
+		return check->has_cfa;
+	case DW_CFA_offset: case DW_CFA_restore:
+		check->foreign = (op & 0x3f) >= REGISTER_LIMIT;
+		if ((op & 0xc0) == DW_CFA_offset)
+			take_uleb(in);
+		return true;
 	}
 	switch (op) {
 	case DW_CFA_nop:
@@ -266,27 +305,26 @@ static bool check_instruction(struct input *in, struct check *check)
 	case DW_CFA_advance_loc2: skip(in, 2); return check->has_cfa;
 	case DW_CFA_advance_loc4: skip(in, 4); return check->has_cfa;
 	case DW_CFA_def_cfa: case DW_CFA_def_cfa_sf:
-		check->has_cfa = true;
-		take_uleb(in);
+		return take_cfa(in, check) && (take_uleb(in), true);
+	case DW_CFA_def_cfa_register:
+		return check->has_cfa && take_cfa(in, check);
+	case DW_CFA_def_cfa_offset: case DW_CFA_def_cfa_offset_sf: case DW_CFA_GNU_args_size:
 		take_uleb(in);
 		return true;
 	case DW_CFA_def_cfa_expression:
 		check->has_cfa = true;
 		return take_expression(in, check);
 	case DW_CFA_expression: case DW_CFA_val_expression:
-		take_uleb(in);
+		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		return take_expression(in, check);
 	case DW_CFA_register:
-		take_uleb(in);
-		return take_uleb(in) < REGISTER_LIMIT;
+		return check_moved(in, check);
 	case DW_CFA_offset_extended: case DW_CFA_offset_extended_sf: case DW_CFA_GNU_negative_offset:
-		take_uleb(in);
+		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		take_uleb(in);
 		return true;
 	case DW_CFA_restore_extended: case DW_CFA_undefined: case DW_CFA_same_value:
-	case DW_CFA_def_cfa_register: case DW_CFA_def_cfa_offset: case DW_CFA_def_cfa_offset_sf:
-	case DW_CFA_GNU_args_size:
-		take_uleb(in);
+		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		return true;
 	case DW_CFA_remember_state:
 		return check->has_cfa && ++check->remembered <= REMEMBER_LIMIT;
@@ -303,20 +341,26 @@ static bool check_program(const struct cfi_section *section, size_t at, size_t e
 	struct input in = { .section = section, .at = at, .end = end };
 	if (end - at > PROGRAM_LIMIT)
 		return false;
-	while (in.at < in.end)
+	while (in.at < in.end) {
+		const size_t from = in.at;
+		check->foreign = false;
 		if (!check_instruction(&in, check) || in.failed)
 			return false;
+		/* libunwind would fail; nobody asks for these registers */
+		if (check->foreign && !patch(check, from, in.at, DW_CFA_nop))
+			return false;
+	}
 	return true;
 }
 
-bool cfi_check(const struct cfi_section *section, const struct cfi_fde *fde, bool *expressions)
+bool cfi_check(const struct cfi_section *section, const struct cfi_fde *fde,
+	       struct cfi_verdict *verdict)
 {
-	struct check check = { .has_cfa = false };
+	struct check check = { .verdict = verdict };
+	verdict->expressions = false;
+	verdict->patch_count = 0;
 	if (!check_program(section, fde->cie_program, fde->cie_program_end, &check))
 		return false;
 	check.remembered = 0; /* libunwind starts each program with an empty stack */
-	if (!check_program(section, fde->program, fde->program_end, &check))
-		return false;
-	*expressions = check.expressions;
-	return check.has_cfa;
+	return check_program(section, fde->program, fde->program_end, &check) && check.has_cfa;
 }

@@ -37,11 +37,26 @@ enum cfi_kind { CFI_END, CFI_FDE, CFI_OTHER };
 enum cfi_kind cfi_read(const struct cfi_section *section, size_t offset, struct cfi_fde *fde,
 		       size_t *next);
 
+/* Bytes that libunwind is to see as `first` and zeros: instructions it does not know. */
+struct cfi_patch {
+	size_t start, end; /* in the section */
+	uint8_t first;
+};
+
+#define CFI_PATCH_LIMIT 64
+
+struct cfi_verdict {
+	bool expressions; /* the row reads the section when it is applied */
+	size_t patch_count;
+	struct cfi_patch patches[CFI_PATCH_LIMIT];
+};
+
 /*
- * True when libunwind may be given this FDE: its programs and expressions stay inside, end, and do
- * nothing that libunwind 1.6.2 does not survive. *expressions: it reads the section when applied.
+ * True when libunwind may run this FDE, with the patches: its programs and expressions stay
+ * inside, end, and do nothing that libunwind 1.6.2 does not survive.
  */
-bool cfi_check(const struct cfi_section *section, const struct cfi_fde *fde, bool *expressions);
+bool cfi_check(const struct cfi_section *section, const struct cfi_fde *fde,
+	       struct cfi_verdict *verdict);
 
 /* ---- frame_index.c, debug_frame.c --------------------------------------------------------- */
 
@@ -88,6 +103,7 @@ struct unwinder {
 	size_t row_count;
 	const struct cfi_section *building; /* section of the row being made, or NULL */
 	remote_addr building_fde;
+	const struct cfi_verdict *building_verdict;
 
 	/* The walk under way. */
 	struct registers registers;

@@ -37,7 +37,8 @@ static int take_state(void *token, void *state, size_t size, unw_word_t start, u
 
 /* Has libunwind run the FDE's program up to the address. */
 static bool make_state(struct unwinder *unwinder, const struct cfi_section *section,
-		       const struct cfi_fde *fde, remote_addr address, struct unwind_row *row)
+		       const struct cfi_fde *fde, const struct cfi_verdict *verdict,
+		       remote_addr address, struct unwind_row *row)
 {
 	struct wanted wanted = { .address = address, .row = row };
 	const struct registers saved = unwinder->registers;
@@ -45,6 +46,7 @@ static bool make_state(struct unwinder *unwinder, const struct cfi_section *sect
 	unwinder->registers.value[REGISTER_RIP] = address;
 	unwinder->registers.known |= 1 << REGISTER_RIP | 1 << REGISTER_RSP;
 	unwinder->building = section;
+	unwinder->building_verdict = verdict;
 	unwinder->building_fde = section->start + fde->offset;
 	if (unw_init_remote(&cursor, unwinder->space, unwinder) == 0)
 		unw_reg_states_iterate(&cursor, take_state, &wanted);
@@ -58,7 +60,7 @@ static void make_row(struct unwinder *unwinder, remote_addr address, struct unwi
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address);
 	const struct cfi_section *section;
 	struct cfi_fde fde;
-	bool expressions;
+	struct cfi_verdict verdict;
 	row->section = NULL;
 	row->signal_frame = false;
 	row->kind = ROW_UNMAPPED;
@@ -73,12 +75,12 @@ static void make_row(struct unwinder *unwinder, remote_addr address, struct unwi
 						  &section))
 		return;
 	row->kind = ROW_BAD;
-	if (!cfi_check(section, &fde, &expressions) ||
-	    !make_state(unwinder, section, &fde, address, row))
+	if (!cfi_check(section, &fde, &verdict) ||
+	    !make_state(unwinder, section, &fde, &verdict, address, row))
 		return;
 	row->kind = ROW_FOUND;
 	row->signal_frame = fde.signal_frame;
-	row->section = expressions ? section : NULL;
+	row->section = verdict.expressions ? section : NULL;
 }
 
 const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address)

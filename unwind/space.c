@@ -62,6 +62,21 @@ static bool read_section(const struct cfi_section *section, remote_addr address,
 	return true;
 }
 
+/* The same with the verdict's patches, byte by byte: there are nearly never any. */
+static void apply_patches(const struct cfi_section *section, const struct cfi_verdict *verdict,
+			  remote_addr address, uint64_t *value)
+{
+	uint8_t *const bytes = (uint8_t *)value;
+	for (size_t i = 0; i < verdict->patch_count; i++) {
+		const struct cfi_patch *const patch = &verdict->patches[i];
+		for (size_t n = 0; n < sizeof(*value); n++) {
+			const uint64_t at = address + n - section->start;
+			if (at >= patch->start && at < patch->end)
+				bytes[n] = at == patch->start ? patch->first : 0;
+		}
+	}
+}
+
 static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *value, int write,
 		      void *argument)
 {
@@ -71,7 +86,10 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
 		return -UNW_EINVAL;
 	if (unwinder->building) {
 		/* Elsewhere lies the personality routine's pointer, which nobody uses. */
-		if (!read_section(unwinder->building, address, value))
+		if (read_section(unwinder->building, address, value))
+			apply_patches(unwinder->building, unwinder->building_verdict, address,
+				      value);
+		else
 			*value = address == ONE_ENTRY_TABLE ? one_entry : 0;
 		return 0;
 	}
