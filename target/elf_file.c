@@ -267,7 +267,9 @@ static bool find_sections(const struct module *module, const Elf64_Ehdr *header,
 	    !module_read_file(module, header->e_shoff + index * sizeof(names), &names,
 			      sizeof(names), NULL))
 		return false;
-	if (names.sh_size > NAMES_LIMIT || !within(names.sh_offset, names.sh_size, file_size))
+	/* In an image copied from memory, zeros may stand where the headers were. */
+	if (names.sh_type != SHT_STRTAB || names.sh_size > NAMES_LIMIT ||
+	    !within(names.sh_offset, names.sh_size, file_size))
 		return false;
 	*table = (struct section_table){count, names.sh_offset, names.sh_size};
 	return true;

@@ -187,7 +187,7 @@ static bool search_debug_file(const struct module *module, const char *name, uin
 bool module_symbol(const struct module *module, const char *name, uint64_t *vaddr, uint64_t *size,
 		   struct error *error)
 {
-	bool found = module->section_count
+	bool found = module_section(module, ".dynsym")
 		? search_sections(module, ".dynsym", ".dynstr", name, vaddr, size)
 		: search_dynamic(module, name, vaddr, size);
 	if (found || search_sections(module, ".symtab", ".strtab", name, vaddr, size) ||

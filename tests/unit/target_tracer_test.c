@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stopping and resuming the threads of forked processes: nothing is left stopped, no signal is lost,
+ * whatever happens at whichever moment. The processes announce what they did through pipes and
+ * shared memory; what is waited for is waited for with a limit.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "target/internal.h"
+
+enum { THREADS = 4, PATIENCE_US = 2000000 };
+
+/* Shared with the process under test. */
+struct shared {
+	_Atomic uint64_t turns, signals, eintr;
+	_Atomic int go, tid;
+};
+
+static struct shared *shared;
+
+/* ---- processes ---- */
+
+static void *turn(void *unused)
+{
+	(void)unused;
+	for (;;)
+		atomic_fetch_add(&shared->turns, 1);
+	return NULL;
+}
+
+static void count_signal(int number)
+{
+	(void)number;
+	atomic_fetch_add(&shared->signals, 1);
+}
+
+static void start_threads(void *(*run)(void *))
+{
+	pthread_t thread;
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread, NULL, run, NULL);
+}
+
+static void spin_body(int ready)
+{
+	start_threads(turn);
+	(void)!write(ready, "r", 1);
+	turn(NULL);
+}
+
+static void signal_body(int ready)
+{
+	signal(SIGRTMIN, count_signal);
+	signal(SIGTRAP, count_signal);
+	(void)!write(ready, "r", 1);
+	turn(NULL);
+}
+
+static void vfork_body(int ready)
+{
+	int gate[2];
+	char byte;
+	(void)!pipe(gate);
+	(void)!write(ready, "r", 1);
+	if (vfork() == 0) {
+		/* Ends when the test says so, by way of the shared page. */
+		while (!atomic_load(&shared->go))
+			usleep(1000);
+		_exit(0);
+	}
+	(void)byte;
+	atomic_fetch_add(&shared->turns, 1);
+	for (;;)
+		pause();
+}
+
+static void *end_when_told(void *unused)
+{
+	(void)unused;
+	atomic_store(&shared->tid, gettid());
+	while (!atomic_load(&shared->go))
+		;
+	return NULL;
+}
+
+static void ending_thread_body(int ready)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, end_when_told, NULL);
+	while (!atomic_load(&shared->tid))
+		;
+	(void)!write(ready, "r", 1);
+	turn(NULL);
+}
+
+static void *exec_when_told(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&shared->go))
+		;
+	execl("/bin/sleep", "sleep", "60", (char *)NULL);
+	_exit(127);
+}
+
+static void exec_body(int ready)
+{
+	start_threads(turn);
+	pthread_t thread;
+	pthread_create(&thread, NULL, exec_when_told, NULL);
+	(void)!write(ready, "r", 1);
+	turn(NULL);
+}
+
+static void early_leader_body(int ready)
+{
+	start_threads(turn);
+	(void)!write(ready, "r", 1);
+	pthread_exit(NULL);
+}
+
+static void exit_body(int ready)
+{
+	(void)!write(ready, "r", 1);
+	while (!atomic_load(&shared->go))
+		;
+	_exit(7);
+}
+
+static pid_t start(void (*body)(int ready))
+{
+	int ready[2];
+	char byte;
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		body(ready[1]);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* Threads that we trace are reaped one by one, and the process after them. */
+static void end(pid_t pid)
+{
+	pid_t ended;
+	kill(pid, SIGKILL);
+	while ((ended = waitpid(-1, NULL, __WALL)) != pid && (ended > 0 || errno == EINTR))
+		;
+}
+
+/* ---- what is looked at ---- */
+
+static struct target *open_target(pid_t pid)
+{
+	struct target *target = NULL;
+	struct error error = {0};
+	if (!target_open(pid, &target, &error))
+		fail_msg("%s", error.message);
+	return target;
+}
+
+static bool eventually(bool (*holds)(const void *), const void *about)
+{
+	struct timespec pause = {.tv_nsec = 1000000};
+	for (int i = 0; i < 10000; i++) {
+		if (holds(about))
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+static bool turns_on(const void *from)
+{
+	return atomic_load(&shared->turns) > *(const uint64_t *)from;
+}
+
+static void assert_runs(void)
+{
+	uint64_t now = atomic_load(&shared->turns);
+	assert_true(eventually(turns_on, &now));
+}
+
+static char state_of(pid_t pid)
+{
+	char path[40], text[1024];
+	struct proc_stat stat;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (proc_read(-1, path, text, sizeof(text)) <= 0 || !proc_parse_stat(text, &stat))
+		return 0;
+	return stat.state;
+}
+
+static bool is_stopped(const void *pid)
+{
+	char state = state_of(*(const pid_t *)pid);
+	return state == 'T' || state == 't';
+}
+
+static void poll_all(struct tracer *tracer)
+{
+	pid_t tid;
+	int status;
+	while (tracer_poll(tracer, &tid, &status) != TRACER_NOTHING)
+		;
+}
+
+static uint64_t in_ms(uint64_t ms)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + ms * 1000000u;
+}
+
+/* Polls until the event comes, for 10 s at most. */
+static enum tracer_event await(struct tracer *tracer, enum tracer_event wanted, pid_t *tid,
+			       int *status)
+{
+	uint64_t deadline = in_ms(10000);
+	while (tracer_sleep(tracer, deadline)) {
+		enum tracer_event event;
+		while ((event = tracer_poll(tracer, tid, status)) != TRACER_NOTHING)
+			if (event == wanted)
+				return event;
+	}
+	return TRACER_NOTHING;
+}
+
+static size_t seize_all(struct tracer *tracer, const struct target *target, pid_t *tids)
+{
+	struct target_thread *threads;
+	size_t count;
+	struct error error = {0};
+	assert_true(target_threads(target, &threads, &count, &error));
+	assert_true(count <= THREADS + 2);
+	for (size_t i = 0; i < count; i++) {
+		tids[i] = threads[i].tid;
+		if (!tracer_seize(tracer, tids[i], &error))
+			fail_msg("%s", error.message);
+	}
+	free(threads);
+	return count;
+}
+
+/* ---- tests ---- */
+
+static void every_thread_stops_and_runs_on_and_nothing_is_allocated(void **state)
+{
+	(void)state;
+	pid_t pid = start(spin_body), tids[THREADS + 2];
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	size_t count = seize_all(tracer, target, tids);
+	assert_int_equal(count, THREADS + 1);
+	uint64_t allocations = alloc_count();
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 0; i < count; i++) {
+			if (!tracer_stop(tracer, tids[i], PATIENCE_US, &registers, &error))
+				fail_msg("%s", error.message);
+			assert_int_equal(registers.known, (1u << REGISTER_COUNT) - 1);
+			assert_true(registers.value[REGISTER_RIP] && registers.fs_base);
+		}
+		uint64_t before = atomic_load(&shared->turns);
+		usleep(100);
+		assert_int_equal(atomic_load(&shared->turns), before);
+		for (size_t i = 0; i < count; i++)
+			tracer_resume(tracer, tids[i]);
+		assert_runs();
+	}
+	assert_int_equal(alloc_count(), allocations);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+/* Real-time signals are queued one by one; SIGTRAP from a user looks much like a stop of ours. */
+static void a_storm_of_signals_is_delivered_in_full(void **state)
+{
+	(void)state;
+	pid_t pid = start(signal_body);
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	uint64_t sent = 0;
+	assert_true(tracer_seize(tracer, pid, &error));
+	for (int i = 0; i < 1000; i++) {
+		kill(pid, SIGRTMIN);
+		sent++;
+		if (i % 100 == 0) {
+			kill(pid, SIGTRAP);
+			sent++;
+		}
+		if (!tracer_stop(tracer, pid, PATIENCE_US, &registers, &error))
+			fail_msg("%s", error.message);
+		tracer_resume(tracer, pid);
+		if (i % 3 == 0 || i % 100 >= 98)
+			poll_all(tracer);
+		/* SIGTRAP is not queued twice. */
+		uint64_t deadline = in_ms(10000);
+		while (i % 100 == 99 && atomic_load(&shared->signals) < sent &&
+		       in_ms(0) < deadline) {
+			tracer_sleep(tracer, in_ms(1));
+			poll_all(tracer);
+		}
+	}
+	assert_int_equal(atomic_load(&shared->signals), sent);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+static void a_stopped_process_stays_stopped_and_continues_on_sigcont(void **state)
+{
+	(void)state;
+	pid_t pid = start(spin_body), tids[THREADS + 2];
+	kill(pid, SIGSTOP);
+	assert_true(eventually(is_stopped, &pid));
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	size_t count = seize_all(tracer, target, tids);
+	uint64_t before = atomic_load(&shared->turns);
+	for (int round = 0; round < 5; round++) {
+		poll_all(tracer);
+		for (size_t i = 0; i < count; i++) {
+			if (!tracer_stop(tracer, tids[i], PATIENCE_US, &registers, &error))
+				fail_msg("%s", error.message);
+			tracer_resume(tracer, tids[i]);
+		}
+	}
+	usleep(2000);
+	poll_all(tracer);
+	assert_int_equal(atomic_load(&shared->turns), before);
+	kill(pid, SIGCONT);
+	uint64_t deadline = in_ms(10000);
+	while (!turns_on(&before) && in_ms(0) < deadline) {
+		tracer_sleep(tracer, in_ms(1));
+		poll_all(tracer);
+	}
+	assert_true(turns_on(&before));
+	/* And a stop while it is traced is kept as well. */
+	kill(pid, SIGSTOP);
+	for (int i = 0; i < 50; i++) {
+		tracer_sleep(tracer, in_ms(1));
+		poll_all(tracer);
+	}
+	before = atomic_load(&shared->turns);
+	assert_true(tracer_stop(tracer, pid, PATIENCE_US, &registers, &error));
+	tracer_resume(tracer, pid);
+	poll_all(tracer);
+	usleep(2000);
+	assert_int_equal(atomic_load(&shared->turns), before);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+static void a_thread_in_vfork_is_busy_within_patience_and_unharmed(void **state)
+{
+	(void)state;
+	pid_t pid = start(vfork_body);
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	while (state_of(pid) != 'D')
+		usleep(100);
+	assert_true(tracer_seize(tracer, pid, &error));
+	uint64_t begin = in_ms(0);
+	assert_false(tracer_stop(tracer, pid, 20000, &registers, &error));
+	assert_int_equal(error.kind, ERROR_BUSY);
+	assert_true(in_ms(0) - begin < 500000000u);
+	assert_false(tracer_stop(tracer, pid, 1000, &registers, &error));
+	assert_int_equal(error.kind, ERROR_BUSY);
+	uint64_t before = 0;
+	atomic_store(&shared->go, 1);
+	uint64_t deadline = in_ms(10000);
+	while (!turns_on(&before) && in_ms(0) < deadline) {
+		tracer_sleep(tracer, in_ms(5));
+		poll_all(tracer);
+	}
+	assert_true(turns_on(&before));
+	assert_true(tracer_stop(tracer, pid, PATIENCE_US, &registers, &error));
+	tracer_resume(tracer, pid);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+static void the_end_of_a_thread_is_reported_once(void **state)
+{
+	(void)state;
+	pid_t pid = start(ending_thread_body), tids[THREADS + 2], tid = 0, ending;
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	int status;
+	ending = atomic_load(&shared->tid);
+	assert_int_equal(seize_all(tracer, target, tids), 2);
+	atomic_store(&shared->go, 1);
+	/* Stopped again and again while it ends. */
+	while (tracer_stop(tracer, ending, PATIENCE_US, &registers, &error))
+		tracer_resume(tracer, ending);
+	assert_int_equal(error.kind, ERROR_GONE);
+	assert_int_equal(await(tracer, TRACER_THREAD_ENDED, &tid, &status), TRACER_THREAD_ENDED);
+	assert_int_equal(tid, ending);
+	assert_int_equal(tracer_poll(tracer, &tid, &status), TRACER_NOTHING);
+	assert_false(tracer_stop(tracer, ending, PATIENCE_US, &registers, &error));
+	assert_int_equal(error.kind, ERROR_GONE);
+	assert_false(tracer_seize(tracer, ending, &error));
+	assert_int_equal(error.kind, ERROR_GONE);
+	assert_runs();
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+static void an_exec_is_reported_and_the_new_program_runs(void **state)
+{
+	(void)state;
+	pid_t pid = start(exec_body), tids[THREADS + 2], tid = 0;
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	uint64_t before_key, key;
+	int status;
+	assert_int_equal(seize_all(tracer, target, tids), THREADS + 2);
+	assert_true(target_image_key(target, &before_key, &error));
+	atomic_store(&shared->go, 1);
+	assert_int_equal(await(tracer, TRACER_EXEC, &tid, &status), TRACER_EXEC);
+	assert_int_equal(tid, pid);
+	assert_true(target_image_key(target, &key, &error));
+	assert_true(key != before_key);
+	assert_int_equal(tracer_poll(tracer, &tid, &status), TRACER_NOTHING);
+	if (!tracer_stop(tracer, pid, PATIENCE_US, &registers, &error))
+		fail_msg("%s", error.message);
+	tracer_resume(tracer, pid);
+	assert_true(target_alive(target));
+	assert_int_equal(target_thread_count(target), 1);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+static void the_end_of_the_process_gives_its_status(void **state)
+{
+	(void)state;
+	pid_t pid = start(exit_body), tid = 0;
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct error error = {0};
+	int status = 0;
+	assert_true(tracer_seize(tracer, pid, &error));
+	atomic_store(&shared->go, 1);
+	assert_int_equal(await(tracer, TRACER_PROCESS_ENDED, &tid, &status), TRACER_PROCESS_ENDED);
+	assert_int_equal(tid, pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+	assert_false(target_alive(target));
+	tracer_free(tracer);
+	target_free(target);
+}
+
+static bool is_zombie(const void *pid)
+{
+	return state_of(*(const pid_t *)pid) == 'Z';
+}
+
+static void a_process_outlives_its_first_thread(void **state)
+{
+	(void)state;
+	pid_t pid = start(early_leader_body), tids[THREADS + 2], tid = 0;
+	assert_true(eventually(is_zombie, &pid));
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct module_table table;
+	struct registers registers;
+	struct error error = {0};
+	uint64_t word;
+	int status;
+	assert_true(target_alive(target));
+	struct target_thread *threads;
+	size_t count, seized = 0;
+	assert_true(target_threads(target, &threads, &count, &error));
+	for (size_t i = 0; i < count; i++)
+		if (tracer_seize(tracer, threads[i].tid, &error))
+			tids[seized++] = threads[i].tid;
+		else
+			assert_int_equal(error.kind, ERROR_GONE);
+	free(threads);
+	assert_int_equal(seized, THREADS);
+	assert_true(tracer_stop(tracer, tids[0], PATIENCE_US, &registers, &error));
+	if (!memory_read_u64(target_memory(target), registers.value[REGISTER_RSP], &word, &error))
+		fail_msg("%s", error.message);
+	tracer_resume(tracer, tids[0]);
+	module_table_init(&table);
+	if (!module_table_refresh(&table, target, NULL, &error))
+		fail_msg("%s", error.message);
+	assert_true(table.module_count > 2);
+	module_table_release(&table);
+	assert_int_equal(tracer_poll(tracer, &tid, &status), TRACER_NOTHING);
+	assert_runs();
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+/* A tracer in a process of its own, to be killed at any moment. */
+static pid_t start_tracer(pid_t pid)
+{
+	pid_t tracer_pid = fork();
+	if (tracer_pid)
+		return tracer_pid;
+	struct target *target;
+	struct registers registers;
+	pid_t tids[THREADS + 2];
+	struct target_thread *threads;
+	size_t count;
+	if (!target_open(pid, &target, NULL) || !target_threads(target, &threads, &count, NULL))
+		_exit(1);
+	struct tracer *tracer = tracer_new(target);
+	for (size_t i = 0; i < count && i < THREADS + 2; i++) {
+		tids[i] = threads[i].tid;
+		(void)!tracer_seize(tracer, tids[i], NULL);
+	}
+	for (;;) {
+		for (size_t i = 0; i < count; i++) {
+			(void)!tracer_stop(tracer, tids[i], PATIENCE_US, &registers, NULL);
+			tracer_resume(tracer, tids[i]);
+		}
+		poll_all(tracer);
+	}
+}
+
+static void a_killed_tracer_leaves_the_target_as_it_was(void **state)
+{
+	(void)state;
+	pid_t pid = start(spin_body);
+	for (int i = 0; i < 40; i++) {
+		pid_t tracer = start_tracer(pid);
+		usleep((useconds_t)(i * 97 % 3000));
+		end(tracer);
+		assert_runs();
+	}
+	kill(pid, SIGSTOP);
+	assert_true(eventually(is_stopped, &pid));
+	for (int i = 0; i < 20; i++) {
+		pid_t tracer = start_tracer(pid);
+		usleep((useconds_t)(i * 197 % 3000));
+		end(tracer);
+		uint64_t before = atomic_load(&shared->turns);
+		usleep(500);
+		assert_int_equal(atomic_load(&shared->turns), before);
+		assert_int_equal(state_of(pid), 'T');
+	}
+	kill(pid, SIGCONT);
+	assert_runs();
+	end(pid);
+}
+
+static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
+{
+	(void)state;
+	pid_t pid = start(spin_body);
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	uint64_t deadline = in_ms(20);
+	assert_false(tracer_sleep(tracer, deadline));
+	assert_true(in_ms(0) >= deadline);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return shared == MAP_FAILED;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return munmap(shared, 4096);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(every_thread_stops_and_runs_on_and_nothing_is_allocated),
+		TEST(a_storm_of_signals_is_delivered_in_full),
+		TEST(a_stopped_process_stays_stopped_and_continues_on_sigcont),
+		TEST(a_thread_in_vfork_is_busy_within_patience_and_unharmed),
+		TEST(the_end_of_a_thread_is_reported_once),
+		TEST(an_exec_is_reported_and_the_new_program_runs),
+		TEST(the_end_of_the_process_gives_its_status),
+		TEST(a_process_outlives_its_first_thread),
+		TEST(a_killed_tracer_leaves_the_target_as_it_was),
+		TEST(sleep_ends_at_the_deadline_when_nothing_comes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
