@@ -102,9 +102,11 @@ size_t output_text_cells(const char *text, size_t size)
 
 void output_put_xml_cut(struct strbuf *out, const char *text, size_t room)
 {
+	/* A cell takes at most four bytes, and a name may have a megabyte. */
+	size_t size = strnlen(text, 4 * (room + 2));
 	struct strbuf _cleanup_strbuf_ clean;
 	strbuf_init(&clean);
-	utf8_add_clean(&clean, text, strlen(text));
+	utf8_add_clean(&clean, text, size);
 	size_t used = 0, cells, fits = 0;
 	for (size_t i = 0; i < clean.size && used <= room; used += cells) {
 		if (used + 1 <= room)

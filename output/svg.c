@@ -136,11 +136,14 @@ static void put_box(const struct canvas *canvas, const struct svg_box *box)
 	size_t name_size = frame ? output_name_size(frame, text) : strlen(text);
 	int paint = !frame ? SVG_ROOT : (unsigned)frame->kind < FRAME_KIND_COUNT ? (int)frame->kind
 									       : SVG_NOTE;
-	char note[64];
+	struct strbuf _cleanup_strbuf_ note;
+	strbuf_init(&note);
 	if (box->more) {
-		snprintf(note, sizeof(note), "\xe2\x80\xa6 %" PRIu32 " more frames", box->more);
-		text = note;
-		name_size = strlen(note);
+		strbuf_add_text(&note, "\xe2\x80\xa6 ");
+		output_put_grouped(&note, box->more);
+		strbuf_add_text(&note, " more frames");
+		text = note.text;
+		name_size = note.size;
 		paint = SVG_NOTE;
 	}
 	strbuf_add_text(out, "<g class=\"");

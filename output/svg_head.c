@@ -63,7 +63,9 @@ static void put_pruned(struct strbuf *out, const struct svg_layout *layout)
 	if (layout->too_deep) {
 		strbuf_add_text(out, DOT);
 		output_put_grouped(out, layout->too_deep);
-		strbuf_printf(out, " deeper than %d frames not shown", (int)SVG_MAX_DEPTH);
+		strbuf_add_text(out, " boxes deeper than ");
+		output_put_grouped(out, SVG_MAX_DEPTH);
+		strbuf_add_text(out, " frames not shown");
 	}
 }
 

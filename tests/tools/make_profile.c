@@ -2,7 +2,7 @@
 /*
  * Makes profiles that no program needs to be run for, and writes them through output/:
  * make_profile CASE FILE... with the format from each file's name. Cases: example, hostile,
- * long, deep, wide, empty. Options in front: --icicle, --function.
+ * long, deep, wide, empty. Options in front: --icicle, --function, --all (nothing too narrow).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ static void make_hostile(struct profile *p)
 /* Names as long as C++ templates get. */
 static void make_long(struct profile *p)
 {
-	enum { SIZE = 100000, COUNT = 300 };
+	enum { SIZE = 5000, COUNT = 2000 };
 	char *name = malloc(SIZE + 1);
 	memset(name, 'T', SIZE);
 	name[SIZE] = '\0';
@@ -132,7 +132,7 @@ static void make_long(struct profile *p)
 	for (int i = 0; i < COUNT; i++) {
 		snprintf(name, 32, "name_%d<", i);
 		name[strlen(name)] = '<';
-		ADD(p, 10, module, native(p, FRAME_NATIVE, name, name, 16));
+		ADD(p, (uint64_t)(10 + i), module, native(p, FRAME_NATIVE, name, name, 16));
 	}
 	free(name);
 }
@@ -200,6 +200,7 @@ int main(int argc, char **argv)
 	int at = 1;
 	for (; at < argc && argv[at][0] == '-'; at++) {
 		options.icicle |= strcmp(argv[at], "--icicle") == 0;
+		options.min_width *= strcmp(argv[at], "--all") != 0;
 		options.lines &= strcmp(argv[at], "--function") != 0;
 	}
 	if (argc - at < 2)
