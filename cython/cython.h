@@ -37,6 +37,21 @@ struct cython_name {
 struct cython_name cython_demangle(struct interner *interner, const char *symbol,
 				   const char *module);
 
+/*
+ * The names in one module's symbol table: they decide between the readings that one name alone
+ * allows, and name generators. Add all symbols once, others than Cython's are passed over.
+ */
+struct cython_symbols;
+
+struct cython_symbols *cython_symbols_new(void);
+void cython_symbols_free(struct cython_symbols *symbols); /* NULL accepted */
+void cython_symbols_add(struct cython_symbols *symbols, const char *symbol);
+
+/* As cython_demangle; `symbols` (NULL: not known) are those of the module the symbol is in. */
+struct cython_name cython_demangle_in(struct interner *interner,
+				      const struct cython_symbols *symbols, const char *symbol,
+				      const char *module);
+
 /* "…/implicit/_als.cpython-311-x86_64-linux-gnu.so" -> "implicit._als"-like dotted name; interned;
  * all directory components are kept, the demangler matches suffixes. */
 const char *cython_module_of_path(struct interner *interner, const char *path);

@@ -14,6 +14,7 @@
 
 struct demangling {
 	const char *module;
+	const struct cython_symbols *symbols;
 	struct piece fused;      /* "1_0": the specialisation; size 0: none */
 	bool utility;            /* memoryview and other code of Cython's own */
 	bool openmp;             /* the body of a parallel block, outlined by the compiler */
@@ -113,7 +114,8 @@ static bool read_plain(struct demangling *d, struct piece text, struct scopes *s
 {
 	struct reading reading;
 	scopes_read(scopes, text);
-	if (!scopes_choose(scopes, scopes_module_depth(scopes, d->module), LEAF_PLAIN, &reading))
+	if (!scopes_choose(scopes, scopes_module_depth(scopes, d->module), LEAF_PLAIN,
+			   NULL, &reading))
 		return false;
 	show(d, scopes, &reading, reading.leaf);
 	return true;
@@ -175,7 +177,8 @@ static bool read_function(struct demangling *d, struct piece text, enum leaf_rul
 	if (read_utility_class(d, text))
 		return true;
 	scopes_read(&scopes, text);
-	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), rule, &reading))
+	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), rule,
+			   d->symbols, &reading))
 		return false;
 	show_leaf(d, &scopes, &reading);
 	return true;
@@ -183,18 +186,20 @@ static bool read_function(struct demangling *d, struct piece text, enum leaf_rul
 
 /*
  * "__pyx_gb_3pkg_3mod_3Ext_52generator5": the function's own name is not in the symbol. Its
- * wrapper has the ordinal before; telling that needs the symbol table.
+ * wrapper has the ordinal before; telling that needs the symbol table. Without a wrapper it is a
+ * generator expression.
  */
 static bool read_generator(struct demangling *d, struct piece text)
 {
-	static const struct piece generator = {"genexpr", 7};
+	struct piece name = piece_of("genexpr");
 	struct scopes scopes;
 	struct reading reading;
 	scopes_read(&scopes, text);
 	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), LEAF_GENERATOR,
-			   &reading))
+			   NULL, &reading))
 		return false;
-	show(d, &scopes, &reading, generator);
+	symbols_find_generator(d->symbols, &scopes, &reading, &name);
+	show(d, &scopes, &reading, name);
 	strbuf_add(&d->base, reading.leaf.text, reading.leaf.size);
 	return true;
 }
@@ -208,6 +213,16 @@ static bool read_property(struct demangling *d, struct piece text, const char *m
 	strbuf_printf(&d->name, ".%s", method);
 	strbuf_printf(&d->base, ".%s", method);
 	return true;
+}
+
+/* In a function the scopes are left out: "__pyx_lambda_funcdef_lambda7". */
+static bool read_lambda(struct demangling *d, struct piece text)
+{
+	struct scopes scopes;
+	struct piece wrapper;
+	if (symbols_find_lambda(d->symbols, text, &wrapper))
+		return read_function(d, wrapper, LEAF_WRAPPER);
+	return read_plain(d, text, &scopes);
 }
 
 /* What the author wrote that a slot function calls: the next frame is part of the same call. */
@@ -340,6 +355,7 @@ static bool read_rule(struct demangling *d, struct piece text)
 	case 0: return read_function(d, text, LEAF_WRAPPER);
 	case 1: return read_function(d, text, LEAF_IMPLEMENTATION);
 	case 3: return read_generator(d, text);
+	case 4: return read_lambda(d, text);
 	case 5: return read_property(d, text, "__get__");
 	case 6: return read_property(d, text, "__set__");
 	case 7: return read_module(d, text);
@@ -351,14 +367,13 @@ static bool read_rule(struct demangling *d, struct piece text)
  * Whole C names. "__pyx_fuse_1_0" and "__pyx_specialmethod_" are prefixes to a complete name; the
  * 'U' of "__pyx_Upw_" says that the rest is punycode with '_' for '-'.
  */
-static bool read_c_name(struct demangling *d, struct piece text, struct strbuf *decoded)
+static bool strip_prefixes(struct piece *whole, struct piece *fused, struct strbuf *decoded)
 {
-	bool special = piece_skip(&text, "__pyx_specialmethod_");
-	struct piece inner = text;
+	struct piece text = *whole, inner = text;
 	if (piece_skip(&inner, "__pyx_fuse_")) {
-		struct piece fused = skip_indices(&inner);
-		if (fused.size && piece_starts(inner, "__pyx_")) {
-			d->fused = fused;
+		struct piece indices = skip_indices(&inner);
+		if (indices.size && piece_starts(inner, "__pyx_")) {
+			*fused = indices;
 			text = inner;
 		}
 	}
@@ -376,7 +391,14 @@ static bool read_c_name(struct demangling *d, struct piece text, struct strbuf *
 		if (!piece_skip(&text, "__pyx_"))
 			return false;
 	}
-	if (!read_rule(d, text))
+	*whole = text;
+	return true;
+}
+
+static bool read_c_name(struct demangling *d, struct piece text, struct strbuf *decoded)
+{
+	bool special = piece_skip(&text, "__pyx_specialmethod_");
+	if (!strip_prefixes(&text, &d->fused, decoded) || !read_rule(d, text))
 		return false;
 	if (special)
 		d->layer = 1;
@@ -463,6 +485,22 @@ static bool read_symbol(struct demangling *d, struct piece symbol, struct strbuf
 	return read_c_name(d, text, decoded);
 }
 
+struct piece symbol_core(const char *symbol, struct strbuf *decoded)
+{
+	static const struct piece none = {"", 0};
+	struct demangling unused = {.module = NULL};
+	struct piece text = {symbol, strnlen(symbol, SYMBOL_LIMIT + 1)}, name, fused;
+	if (text.size > SYMBOL_LIMIT)
+		return none;
+	text = strip_suffixes(&unused, text);
+	if (piece_skip(&text, "_ZL") || piece_skip(&text, "_Z")) {
+		if (!read_cpp_name(&text, &name))
+			return none;
+		text = name;
+	}
+	return strip_prefixes(&text, &fused, decoded) ? text : none;
+}
+
 static void finish(struct demangling *d)
 {
 	if (d->fused.size)
@@ -489,10 +527,17 @@ static struct cython_name helper(struct interner *interner, struct demangling *d
 struct cython_name cython_demangle(struct interner *interner, const char *symbol,
 				   const char *module)
 {
+	return cython_demangle_in(interner, NULL, symbol, module);
+}
+
+struct cython_name cython_demangle_in(struct interner *interner,
+				      const struct cython_symbols *symbols, const char *symbol,
+				      const char *module)
+{
 	struct piece text = {symbol, strnlen(symbol, SYMBOL_LIMIT + 1)}, plain;
 	if (text.size > SYMBOL_LIMIT || !(piece_starts(text, "_")))
 		return (struct cython_name){.kind = CYTHON_NOT};
-	struct demangling d = {.module = module, .kind = CYTHON_FUNCTION};
+	struct demangling d = {.module = module, .symbols = symbols, .kind = CYTHON_FUNCTION};
 	_cleanup_strbuf_ struct strbuf decoded;
 	strbuf_init(&decoded);
 	strbuf_init(&d.name);

@@ -52,8 +52,29 @@ struct reading {
 
 /* The most probable of the readings of one name. False: the text has none. */
 bool scopes_choose(const struct scopes *scopes, size_t module_depth, enum leaf_rule rule,
-		   struct reading *reading);
+		   const struct cython_symbols *symbols, struct reading *reading);
 
+/* The reading with that many scopes, right or not. False: there is no name at this place. */
+bool scopes_reading_at(const struct scopes *scopes, size_t depth, enum leaf_rule rule,
+		       struct reading *reading);
+
+/* The text of the first `depth` scopes: "3pkg_3mod_". */
+struct piece scopes_front(const struct scopes *scopes, size_t depth);
+
+/* What stands behind "__pyx_" without all decorations; size 0: not a name of Cython's. */
+struct piece symbol_core(const char *symbol, struct strbuf *decoded);
+
+/* Is the other half there of a wrapper or implementation that is read so? symbols: NULL accepted */
+bool symbols_have_twin(const struct cython_symbols *symbols, enum leaf_rule rule,
+		       struct piece front, const struct reading *reading);
+/* The name that a generator body with these scopes and ordinal has. */
+bool symbols_find_generator(const struct cython_symbols *symbols, const struct scopes *scopes,
+			    const struct reading *reading, struct piece *name);
+/* The text behind "pw_" of the wrapper of "lambda7". */
+bool symbols_find_lambda(const struct cython_symbols *symbols, struct piece leaf,
+			 struct piece *wrapper);
+
+struct piece piece_of(const char *text);
 bool piece_equals(struct piece piece, const char *text);
 bool piece_starts(struct piece piece, const char *prefix);
 bool piece_ends(struct piece piece, const char *suffix);

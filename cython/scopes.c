@@ -12,6 +12,11 @@
 #include <ctype.h>
 #include <string.h>
 
+struct piece piece_of(const char *text)
+{
+	return (struct piece){text, strlen(text)};
+}
+
 bool piece_equals(struct piece piece, const char *text)
 {
 	return piece.size == strlen(text) && memcmp(piece.text, text, piece.size) == 0;
@@ -176,13 +181,31 @@ static int rate_leaf(struct piece text, enum leaf_rule rule, struct reading *rea
 	return is_dunder(name) ? 3 : is_underscores(name) ? 1 : 2;
 }
 
+struct piece scopes_front(const struct scopes *scopes, size_t depth)
+{
+	const char *start = scopes->rests[0].text;
+	return (struct piece){start, (size_t)(scopes->rests[depth].text - start)};
+}
+
+bool scopes_reading_at(const struct scopes *scopes, size_t depth, enum leaf_rule rule,
+		       struct reading *reading)
+{
+	*reading = (struct reading){.depth = depth};
+	return rate_leaf(scopes->rests[depth], rule, reading) > 0;
+}
+
 static int choose_from(const struct scopes *scopes, size_t first, enum leaf_rule rule,
-		       struct reading *best)
+		       const struct cython_symbols *symbols, struct reading *best)
 {
 	int best_rate = 0;
 	for (size_t depth = first; depth <= scopes->count; depth++) {
 		struct reading reading = {.depth = depth};
 		int rate = rate_leaf(scopes->rests[depth], rule, &reading);
+		if (rate && symbols_have_twin(symbols, rule, scopes_front(scopes, depth), &reading))
+			rate += 10;
+		/* No function or class has such a name, but many functions begin so. */
+		if (depth > first && piece_equals(scopes->names[depth - 1], "__pyx_unpickle"))
+			break;
 		/* Of equals the deepest: lengths that fit by accident are rare. */
 		if (rate && rate >= best_rate) {
 			*best = reading;
@@ -193,10 +216,10 @@ static int choose_from(const struct scopes *scopes, size_t first, enum leaf_rule
 }
 
 bool scopes_choose(const struct scopes *scopes, size_t module_depth, enum leaf_rule rule,
-		   struct reading *reading)
+		   const struct cython_symbols *symbols, struct reading *reading)
 {
-	if (!choose_from(scopes, module_depth, rule, reading) &&
-	    !choose_from(scopes, 0, rule, reading))
+	if (!choose_from(scopes, module_depth, rule, symbols, reading) &&
+	    !choose_from(scopes, 0, rule, symbols, reading))
 		return false;
 	reading->module_depth = module_depth < reading->depth ? module_depth : reading->depth;
 	return true;

@@ -226,6 +226,52 @@ static void a_generator_body_has_no_name_of_its_own(void **state)
 	assert_string_equal(name.name, "\xce\x9a\xce\xbb\xce\xac\xcf\x83\xce\xb7.<genexpr>");
 }
 
+/* What one name leaves open the others of the module decide. */
+static void the_symbol_table_settles_ambiguous_names(void **state)
+{
+	(void)state;
+	static const char *const table[] = {
+		"__pyx_pf_3mod_2is_scale.isra.0", "__pyx_pw_3mod_3is_scale", /* not is.scale */
+		"__pyx_pf_3mod_5outer_inner", "__pyx_pw_3mod_5outer_1inner",
+		"__pyx_pf_3mod_4cpopt", "__pyx_pw_3mod_5cpopt",
+		"__pyx_pf_3mod_22gen", "__pyx_pw_3mod_23gen", "__pyx_gb_3mod_24generator",
+		"_ZL26__pyx_pw_3mod_3Ext_51gmethP7_object", "__pyx_gb_3mod_3Ext_52generator5",
+		"__pyx_pf_3mod_5outer_6genexpr", "__pyx_gb_3mod_5outer_8generator7",
+		"__pyx_pw_3mod_3Ext_3lam_lambda7", "__pyx_lambda_funcdef_lambda7",
+		"__pyx_getprop_3mod_3Ext_prop", "__pyx_gb_3mod_3Ext_4prop_2generator2",
+		"__pyx_fuse_1__pyx_pw_3mod_9is_things", "__pyx_pf_3mod_8is_things",
+		"main", "__pyx_pw_", "__pyx_Upw_zz", "",
+	};
+	static const char *const cases[][2] = {
+		{"__pyx_pf_3mod_2is_scale", "is_scale"},
+		{"__pyx_pf_3mod_2is_scale.isra.0", "is_scale"},
+		{"__pyx_pw_3mod_3is_scale", "is_scale"},
+		{"__pyx_pf_3mod_5outer_inner", "outer.inner"},
+		{"__pyx_pw_3mod_5outer_1inner", "outer.inner"},
+		{"__pyx_gb_3mod_24generator", "gen"},
+		{"__pyx_gb_3mod_24generator.cold", "gen"},
+		{"__pyx_gb_3mod_3Ext_52generator5", "Ext.gmeth"},
+		{"__pyx_gb_3mod_5outer_8generator7", "outer.<genexpr>"},
+		{"__pyx_gb_3mod_99generator9", "<genexpr>"},
+		{"__pyx_gb_3mod_3Ext_4prop_2generator2", "Ext.prop.__get__"},
+		{"__pyx_lambda_funcdef_lambda7", "Ext.lam.<lambda>"},
+		{"__pyx_lambda_funcdef_lambda8", "<lambda>"},
+		{"__pyx_fuse_1__pyx_pw_3mod_9is_things", "is_things[1]"},
+	};
+	struct cython_symbols *symbols = cython_symbols_new();
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		cython_symbols_add(symbols, table[i]);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert_string_equal(
+			cython_demangle_in(interner, symbols, cases[i][0], "x.mod").name,
+			cases[i][1]);
+	struct cython_name outer = cython_demangle_in(interner, symbols, table[13], "x.mod");
+	struct cython_name inner = cython_demangle_in(interner, symbols, table[14], "x.mod");
+	assert_ptr_equal(outer.base, inner.base);
+	cython_symbols_free(symbols);
+	cython_symbols_free(NULL);
+}
+
 static void paths_become_dotted_names(void **state)
 {
 	(void)state;
@@ -298,6 +344,8 @@ static uint32_t random_next(uint32_t limit)
 	return (random_state >> 8) % limit;
 }
 
+static struct cython_symbols *damaged;
+
 /* Any bytes in: no crash, and names are there for all kinds but NOT. */
 static size_t mutate_row(const struct row *row)
 {
@@ -310,7 +358,9 @@ static size_t mutate_row(const struct row *row)
 				letters[random_next(sizeof(letters) - 1)];
 		if (random_next(4) == 0)
 			copy[random_next((uint32_t)size)] = '\0';
-		struct cython_name name = cython_demangle(interner, copy, row->module);
+		cython_symbols_add(damaged, copy);
+		struct cython_name name =
+			cython_demangle_in(interner, damaged, copy, row->module);
 		assert_int_equal(name.kind == CYTHON_NOT, name.name == NULL);
 		assert_int_equal(name.kind == CYTHON_NOT, name.base == NULL);
 	}
@@ -321,7 +371,9 @@ static void damaged_names_do_no_harm(void **state)
 {
 	(void)state;
 	size_t bad = 0;
+	damaged = cython_symbols_new();
 	each_row(mutate_row, &bad);
+	cython_symbols_free(damaged);
 }
 
 int main(void)
@@ -335,6 +387,7 @@ int main(void)
 		cmocka_unit_test(wrapper_and_body_share_their_base),
 		cmocka_unit_test(different_functions_have_different_bases),
 		cmocka_unit_test(a_generator_body_has_no_name_of_its_own),
+		cmocka_unit_test(the_symbol_table_settles_ambiguous_names),
 		cmocka_unit_test(paths_become_dotted_names),
 		cmocka_unit_test(punycode_is_decoded),
 		cmocka_unit_test(huge_names_are_refused_or_bounded),

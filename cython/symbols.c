@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Cython names of one module's symbol table, as far as one symbol's reading depends on
+ * another's. Cython numbers a function's parts one after the other (Symtab.py, next_id): wrapper
+ * pw has its implementation's (pf) number + 1, a generator body (gb) its wrapper's + 1. So the
+ * reading of a pw is right for which a pf of that number and name exists, and the name of a
+ * generator is that of the wrapper before it.
+ */
+#include "cython/internal.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/table.h"
+
+enum { SYMBOL_COUNT_LIMIT = 1 << 20 };
+
+struct cython_symbols {
+	struct interner *interner;
+	struct table readings; /* (scopes and name, ordinal): there is one */
+	struct table names;    /* (scopes, ordinal) -> the name's index */
+	struct table lambdas;  /* "lambda7" -> the index of its wrapper */
+	struct found {
+		const char *name;
+		bool whole; /* nothing in the name looks like a scope */
+	} *found;
+	size_t found_count, found_room, symbol_count;
+};
+
+struct cython_symbols *cython_symbols_new(void)
+{
+	struct cython_symbols *symbols = alloc_zeroed(1, sizeof(*symbols));
+	symbols->interner = interner_new();
+	table_init(&symbols->readings);
+	table_init(&symbols->names);
+	table_init(&symbols->lambdas);
+	return symbols;
+}
+
+void cython_symbols_free(struct cython_symbols *symbols)
+{
+	if (!symbols)
+		return;
+	interner_free(symbols->interner);
+	table_release(&symbols->readings);
+	table_release(&symbols->names);
+	table_release(&symbols->lambdas);
+	free(symbols->found);
+	free(symbols);
+}
+
+/* A string's number: equal for equal strings. */
+static uint64_t identity(const struct cython_symbols *symbols, const char *family,
+			 struct piece scopes, struct piece name)
+{
+	_cleanup_strbuf_ struct strbuf key;
+	strbuf_init(&key);
+	strbuf_add_text(&key, family);
+	strbuf_add(&key, scopes.text, scopes.size);
+	strbuf_add_char(&key, ' ');
+	strbuf_add(&key, name.text, name.size);
+	return (uintptr_t)intern_bytes(symbols->interner, key.text, key.size);
+}
+
+static const struct piece nothing = {"", 0};
+
+static void add_name(struct cython_symbols *symbols, struct table *table, uint64_t first,
+		     uint32_t ordinal, struct piece name, bool whole)
+{
+	uint32_t index;
+	if (table_find(table, first, ordinal, &index) && (symbols->found[index].whole || !whole))
+		return;
+	symbols->found = alloc_room(symbols->found, &symbols->found_room,
+				    symbols->found_count + 1, sizeof(*symbols->found));
+	symbols->found[symbols->found_count] = (struct found){
+		intern_bytes(symbols->interner, name.text, name.size), whole};
+	table_put(table, first, ordinal, (uint32_t)symbols->found_count++);
+}
+
+static void add_readings(struct cython_symbols *symbols, const char *family, struct piece text)
+{
+	struct scopes scopes;
+	struct reading reading;
+	scopes_read(&scopes, text);
+	for (size_t depth = 0; depth <= scopes.count; depth++) {
+		if (!scopes_reading_at(&scopes, depth, LEAF_IMPLEMENTATION, &reading))
+			continue;
+		struct piece front = scopes_front(&scopes, depth);
+		table_put(&symbols->readings, identity(symbols, family, front, reading.leaf),
+			  reading.ordinal, 1);
+		add_name(symbols, &symbols->names, identity(symbols, family, front, nothing),
+			 reading.ordinal, reading.leaf, depth == scopes.count);
+	}
+}
+
+static void add_property(struct cython_symbols *symbols, struct piece text)
+{
+	struct scopes scopes;
+	struct reading reading;
+	scopes_read(&scopes, text);
+	if (scopes_reading_at(&scopes, scopes.count, LEAF_PLAIN, &reading))
+		table_put(&symbols->readings,
+			  identity(symbols, "getprop", scopes_front(&scopes, reading.depth),
+				   reading.leaf), 0, 1);
+}
+
+/* The wrapper of a lambda has the scopes that its implementation lacks. */
+static void add_lambda(struct cython_symbols *symbols, struct piece text)
+{
+	struct scopes scopes;
+	struct reading reading;
+	scopes_read(&scopes, text);
+	if (!scopes_choose(&scopes, 0, LEAF_WRAPPER, NULL, &reading))
+		return;
+	piece_skip(&reading.leaf, "__pyx_lambda_funcdef_");
+	if (piece_starts(reading.leaf, "lambda"))
+		add_name(symbols, &symbols->lambdas,
+			 identity(symbols, "lambda", nothing, reading.leaf), 0, text, true);
+}
+
+void cython_symbols_add(struct cython_symbols *symbols, const char *symbol)
+{
+	_cleanup_strbuf_ struct strbuf decoded;
+	strbuf_init(&decoded);
+	struct piece text = symbol_core(symbol, &decoded);
+	if (symbols->symbol_count == SYMBOL_COUNT_LIMIT)
+		return;
+	if (piece_skip(&text, "pf_")) {
+		add_readings(symbols, "pf", text);
+	} else if (piece_skip(&text, "pw_")) {
+		add_readings(symbols, "pw", text);
+		add_lambda(symbols, text);
+	} else if (piece_skip(&text, "getprop_")) {
+		add_property(symbols, text);
+	} else {
+		return;
+	}
+	symbols->symbol_count++;
+}
+
+bool symbols_have_twin(const struct cython_symbols *symbols, enum leaf_rule rule,
+		       struct piece front, const struct reading *reading)
+{
+	uint32_t value;
+	bool wrapper = rule == LEAF_WRAPPER;
+	if (!symbols || (wrapper && !reading->ordinal))
+		return false;
+	return table_find(&symbols->readings,
+			  identity(symbols, wrapper ? "pf" : "pw", front, reading->leaf),
+			  wrapper ? reading->ordinal - 1 : reading->ordinal + 1, &value);
+}
+
+bool symbols_find_generator(const struct cython_symbols *symbols, const struct scopes *scopes,
+			    const struct reading *reading, struct piece *name)
+{
+	uint32_t index, ordinal = reading->ordinal;
+	size_t depth = reading->depth;
+	if (!symbols || !ordinal)
+		return false;
+	struct piece front = scopes_front(scopes, depth);
+	if (table_find(&symbols->names, identity(symbols, "pw", front, nothing), ordinal - 1,
+		       &index) ||
+	    (ordinal >= 2 && table_find(&symbols->names, identity(symbols, "pf", front, nothing),
+					ordinal - 2, &index))) {
+		*name = piece_of(symbols->found[index].name);
+		return true;
+	}
+	/* A property's getter is compiled into its getprop. */
+	if (ordinal != 2 || !depth ||
+	    !table_find(&symbols->readings,
+			identity(symbols, "getprop", scopes_front(scopes, depth - 1),
+				 scopes->names[depth - 1]), 0, &index))
+		return false;
+	*name = piece_of("__get__");
+	return true;
+}
+
+bool symbols_find_lambda(const struct cython_symbols *symbols, struct piece leaf,
+			 struct piece *wrapper)
+{
+	uint32_t index;
+	if (!symbols ||
+	    !table_find(&symbols->lambdas, identity(symbols, "lambda", nothing, leaf), 0, &index))
+		return false;
+	*wrapper = piece_of(symbols->found[index].name);
+	return true;
+}
