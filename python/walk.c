@@ -15,6 +15,7 @@ enum {
 	OWNED_BY_GENERATOR = 1,
 	MAX_INSTRUCTION = 1 << 28,
 	MAX_SLICE = 8 << 20,
+	MAX_SEARCHED = 64 << 20, /* bytes of native stack, for one rebuild */
 	SCAN_STEP = 64 << 10,
 	PAGE = 4096,
 };
@@ -29,6 +30,13 @@ struct walk {
 	struct walk_room *room;
 	remote_addr root;      /* &tstate->root_cframe */
 	remote_addr stack_top; /* the data stack holds nothing at and above it */
+	size_t searched;       /* bytes of native stack so far */
+};
+
+/* Brent's algorithm: a chain that comes back to the mark is a loop; the mark moves ever later. */
+struct loop_guard {
+	remote_addr mark;
+	size_t steps, next;
 };
 
 /* What the walk needs of an _PyInterpreterFrame. */
@@ -56,6 +64,22 @@ static void reset_room(struct walk_room *room)
 	room->code_count = room->chunk_count = room->byte_count = 0;
 	room->skipped_records = room->rebuilt_records = 0;
 	memset(room->code_slots, 0, sizeof(room->code_slots));
+}
+
+static bool is_loop(struct loop_guard *guard, remote_addr address)
+{
+	if (guard->steps && address == guard->mark)
+		return true;
+	if (guard->steps++ == guard->next) {
+		guard->mark = address;
+		guard->next = guard->next ? guard->next * 2 : 1;
+	}
+	return guard->steps > MAX_FRAMES;
+}
+
+static bool loop_found(struct error *error)
+{
+	return error_set(error, ERROR_CORRUPT, "Python frames form a loop");
 }
 
 /* ---- code objects ---- */
@@ -236,10 +260,11 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 	size_t first = walk->room->frame_count;
 	remote_addr address = record->current_frame;
 	struct frame_view view;
+	struct loop_guard guard = {0, 0, 0};
 	bool innermost = true;
-	for (;;) {
-		if (++*visited > MAX_FRAMES)
-			return error_set(error, ERROR_CORRUPT, "Python frames form a loop");
+	while (!is_loop(&guard, address) || loop_found(error)) {
+		if (++*visited > 2 * MAX_FRAMES)
+			break;
 		if (!view_frame(walk, address, &view, error))
 			break;
 		*entry = view.is_shim ? view.address : record->address;
@@ -257,7 +282,7 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 		innermost = false;
 	}
 	walk->room->frame_count = first;
-	return error && error->kind == ERROR_CORRUPT
+	return error->kind == ERROR_CORRUPT
 		       ? false
 		       : error_set(error, ERROR_TORN, "frames of entry record %#llx do not join",
 				   (unsigned long long)record->address);
@@ -286,11 +311,12 @@ static bool list_records(struct walk *walk)
 {
 	struct walk_room *room = walk->room;
 	remote_addr address = field_u64(room->tstate, walk->layout->tstate_cframe);
+	struct loop_guard guard = {0, 0, 0};
 	room->record_count = 0;
 	while (address != walk->root) {
 		uint8_t bytes[MAX_RECORD];
 		struct entry_record record;
-		if (room->record_count >= MAX_FRAMES || address == 0 || address % 8 != 0 ||
+		if (is_loop(&guard, address) || address == 0 || address % 8 != 0 ||
 		    !memory_read(walk->memory, address, bytes, walk->layout->cframe_size, NULL))
 			return false;
 		bool plausible = parse_record(walk, address, bytes, &record);
@@ -308,6 +334,8 @@ static size_t copy_slice(struct walk *walk, remote_addr low, remote_addr high)
 	struct walk_room *room = walk->room;
 	size_t size = 0, step = SCAN_STEP;
 	size_t wanted = high == 0 || high - low > MAX_SLICE ? MAX_SLICE : high - low;
+	if (walk->searched + wanted > MAX_SEARCHED)
+		return 0;
 	while (size < wanted && step) {
 		size_t piece = step < wanted - size ? step : wanted - size;
 		if (step == PAGE && (low + size) % PAGE + piece > PAGE)
@@ -318,6 +346,7 @@ static size_t copy_slice(struct walk *walk, remote_addr low, remote_addr high)
 		else
 			step = step == SCAN_STEP ? PAGE : 0;
 	}
+	walk->searched += size;
 	return size;
 }
 
@@ -403,7 +432,7 @@ static size_t rebuild_records(struct walk *walk, size_t kept, const struct entry
 	return found;
 }
 
-/* Adds the activations of all records; *bad is the one that did not join, record_count: none. */
+/* Adds the activations of all records. *skipped: the newest has not been filled in yet. */
 static bool add_records(struct walk *walk, const struct entry_record *root, size_t *visited,
 			bool *skipped, struct error *error)
 {
@@ -423,7 +452,7 @@ static bool add_records(struct walk *walk, const struct entry_record *root, size
 			push_activation(walk, entry, first, room->frame_count - first);
 			continue;
 		}
-		if (i > 0 || cause.kind == ERROR_CORRUPT)
+		if (i > 0)
 			return error_set(error, cause.kind, "%s", cause.message);
 		push_activation(walk, record->address, first, 0);
 		*skipped = true;
@@ -455,7 +484,8 @@ static bool walk_records(struct walk *walk, struct error *error)
 	}
 	visited = 0;
 	if (!rebuild_records(walk, room->record_count, &root, &visited))
-		return error_set(error, ERROR_TORN, "entry records lead nowhere");
+		return complete ? false
+				: error_set(error, ERROR_TORN, "entry records lead nowhere");
 	visited = 0;
 	if (!add_records(walk, &root, &visited, &skipped, error))
 		return false;
@@ -469,12 +499,13 @@ static bool walk_shims(struct walk *walk, struct error *error)
 {
 	struct walk_room *room = walk->room;
 	remote_addr address = field_u64(room->tstate, walk->layout->tstate_current_frame);
-	size_t first = 0, steps = 0;
+	struct loop_guard guard = {0, 0, 0};
+	size_t first = 0;
 	bool open = false;
 	while (address) {
 		struct frame_view view;
-		if (++steps > MAX_FRAMES)
-			return error_set(error, ERROR_CORRUPT, "Python frames form a loop");
+		if (is_loop(&guard, address))
+			return loop_found(error);
 		if (!view_frame(walk, address, &view, error))
 			return false;
 		if (view.is_shim) {
@@ -495,9 +526,12 @@ static bool add_heap_frames(struct walk *walk, struct error *error)
 {
 	const struct python_layout *layout = walk->layout;
 	remote_addr address = field_u64(walk->room->tstate, layout->tstate_frame);
+	struct loop_guard guard = {0, 0, 0};
 	while (address) {
 		uint8_t frame[MAX_RECORD];
 		uint32_t code;
+		if (is_loop(&guard, address))
+			return loop_found(error);
 		if (!read_record(walk, address, frame, layout->frame_size, error) ||
 		    !find_code(walk, field_u64(frame, layout->frame_code), &code, error))
 			return false;
@@ -530,11 +564,12 @@ static bool walk_heap_frames(struct walk *walk, struct error *error)
 	bool newest_ok = room->record_count == 0 ||
 			 room->records[0].previous == walk->root ||
 			 room->records[0].previous > room->records[0].address;
-	if (room->record_count && (!complete || !newest_ok || room->record_count + 1 < frames))
-		rebuild_records(walk, complete && newest_ok ? 1 : room->record_count, &root,
-				&visited);
+	bool sound = complete && newest_ok;
+	size_t rebuilt = 0;
+	if (room->record_count && (!sound || room->record_count + 1 < frames))
+		rebuilt = rebuild_records(walk, sound ? 1 : room->record_count, &root, &visited);
 	size_t records = room->record_count;
-	if ((!complete || !newest_ok) && (records < frames || records > frames + 1))
+	if (!sound && (!rebuilt || records < frames || records > frames + 1))
 		return error_set(error, ERROR_TORN, "%zu entry records for %zu frames", records,
 				 frames);
 	size_t entering = records > frames ? records - frames : 0;
@@ -549,26 +584,39 @@ static bool walk_heap_frames(struct walk *walk, struct error *error)
 	return true;
 }
 
+static bool follow(struct walk *walk, struct error *error)
+{
+	switch (walk->layout->chain) {
+	case CHAIN_HEAP_FRAMES:
+		return walk_heap_frames(walk, error);
+	case CHAIN_CFRAME:
+	case CHAIN_CFRAME_SHIM:
+		return walk_records(walk, error);
+	case CHAIN_SHIM:
+		return walk_shims(walk, error);
+	}
+	return error_set(error, ERROR_UNSUPPORTED, "unknown frame chain");
+}
+
 bool walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
 		remote_addr tstate, const struct python_slice *slices, size_t slice_count,
 		bool scan, struct walk_room *room, struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
-	struct walk walk = {runtime, layout, memory, slices, slice_count, scan, room, 0, 0};
+	struct walk walk = {
+		.runtime = runtime, .layout = layout, .memory = memory, .slices = slices,
+		.slice_count = slice_count, .scan = scan, .room = room,
+	};
 	reset_room(room);
 	if (!memory_read(memory, tstate, room->tstate, layout->tstate_size, error))
 		return false;
 	list_chunks(&walk);
 	if (layout->tstate_root_cframe != LAYOUT_ABSENT)
 		walk.root = tstate + layout->tstate_root_cframe;
-	switch (layout->chain) {
-	case CHAIN_HEAP_FRAMES:
-		return walk_heap_frames(&walk, error);
-	case CHAIN_CFRAME:
-	case CHAIN_CFRAME_SHIM:
-		return walk_records(&walk, error);
-	case CHAIN_SHIM:
-		return walk_shims(&walk, error);
-	}
-	return error_set(error, ERROR_UNSUPPORTED, "unknown frame chain");
+	struct error cause = {0};
+	if (follow(&walk, &cause))
+		return true;
+	/* What a stale pointer leads to may well be unmapped: that is not the thread's end. */
+	bool lost = cause.kind == ERROR_GONE || cause.kind == ERROR_ABSENT;
+	return error_set(error, lost ? ERROR_TORN : cause.kind, "%s", cause.message);
 }
