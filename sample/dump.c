@@ -90,8 +90,13 @@ static bool stop(struct dumper *dumper, struct look *look, unsigned patience_us,
 		dumper->error = error;
 		dumper->failed = true;
 	}
-	look->result = error.kind == ERROR_BUSY ? TAKE_UNINTERRUPTIBLE : TAKE_GONE;
+	struct target_wait wait;
 	look->again = false;
+	look->result = TAKE_GONE;
+	if (error.kind == ERROR_BUSY)
+		look->result = target_thread_wait(look->slot->files, &wait, NULL) && wait.running
+				       ? TAKE_LATE
+				       : TAKE_UNINTERRUPTIBLE;
 	return false;
 }
 
@@ -99,7 +104,8 @@ static bool stop(struct dumper *dumper, struct look *look, unsigned patience_us,
 static void read_running(struct dumper *dumper, struct raw_sample *scratch)
 {
 	struct registers *registers = alloc_zeroed(dumper->look_count + 1, sizeof(*registers));
-	unsigned patience = PATIENCE_US;
+	/* Who was late on a busy machine gets more time in the next pass. */
+	unsigned patience = PATIENCE_US << dumper->taker.pass;
 	for (size_t i = 0; i < dumper->look_count && !dumper->failed; i++) {
 		struct look *look = &dumper->looks[i];
 		if (!look->again)
@@ -165,6 +171,8 @@ static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 	bool again = false;
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
+		if (look->result == TAKE_LATE && !look->raw)
+			again = look->again = true;
 		if (!look->raw || look->decoded)
 			continue;
 		enum decode_result result =
@@ -208,6 +216,8 @@ static const char *problem_of(const struct look *look)
 		return "the thread ended";
 	case TAKE_UNINTERRUPTIBLE:
 		return "uninterruptible";
+	case TAKE_LATE:
+		return "it did not stop in time";
 	case TAKE_OK:
 	case TAKE_MOVED:
 		break;

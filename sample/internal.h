@@ -194,6 +194,7 @@ enum take_result {
 	TAKE_OK,
 	TAKE_GONE,            /* the thread ended */
 	TAKE_UNINTERRUPTIBLE, /* it did not stop in time */
+	TAKE_LATE,            /* it got no CPU to stop on in time */
 	TAKE_MOVED,           /* it was blocked and woke up while it was copied: stop it instead */
 };
 

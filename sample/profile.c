@@ -72,8 +72,8 @@ static bool equal(const struct frame *a, const struct frame *b)
 	       a->short_file == b->short_file && a->line == b->line && a->module == b->module &&
 	       a->module_path == b->module_path && a->offset == b->offset &&
 	       a->function_offset == b->function_offset && a->has_function == b->has_function &&
-	       a->build_id == b->build_id && a->inlined == b->inlined &&
-	       a->guessed == b->guessed && a->uncertain == b->uncertain;
+	       a->build_id == b->build_id && a->inlined == b->inlined && a->guessed == b->guessed &&
+	       a->uncertain == b->uncertain;
 }
 
 uint32_t profile_frame(struct profile *profile, const struct frame *frame)

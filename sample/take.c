@@ -104,9 +104,15 @@ void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_samp
 		raw->has_native = unwind_thread_ptrace(slot->tid, &raw->native, NULL);
 }
 
-static enum take_result result_of(const struct error *error)
+/* A thread that did not stop in time but is runnable merely got no CPU on a busy machine. */
+static enum take_result result_of(const struct thread_slot *slot, const struct error *error)
 {
-	return error->kind == ERROR_BUSY ? TAKE_UNINTERRUPTIBLE : TAKE_GONE;
+	struct target_wait wait;
+	if (error->kind != ERROR_BUSY)
+		return TAKE_GONE;
+	if (target_thread_wait(slot->files, &wait, NULL) && wait.running)
+		return TAKE_LATE;
+	return TAKE_UNINTERRUPTIBLE;
 }
 
 /* On the thread's own CPU a stop costs 7 us, from another CPU, which must wake it, 25 us. */
@@ -131,12 +137,12 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot,
 	struct error error;
 	uint64_t before = clock_now_ns();
 	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
-		return result_of(&error);
+		return result_of(slot, &error);
 	raw->time_ns = clock_now_ns();
 	take_stopped(taker, slot, raw);
+	/* Read before the resume: that may hand our CPU to the thread at once. */
+	raw->pause_ns = clock_now_ns() - before;
 	tracer_resume(taker->tracer, slot->tid);
-	uint64_t after = clock_now_ns();
-	raw->pause_ns = after - before;
 	return TAKE_OK;
 }
 

@@ -153,6 +153,9 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 		atomic_fetch_add(&recorder->uninterruptible, 1);
 		slot->skip_until_ns = clock_now_ns() + UNINTERRUPTIBLE_NS;
 		break;
+	case TAKE_LATE:
+		atomic_fetch_add(&recorder->late, 1);
+		break;
 	case TAKE_MOVED:
 		break;
 	}

@@ -142,17 +142,11 @@ static bool left_out(const struct recorder *recorder, const struct decode_facts 
 	       (!options->native || !options->native_threads);
 }
 
-static void work_on(struct recorder *recorder, const struct raw_sample *raw)
+static void decode_and_count(struct recorder *recorder, const struct raw_sample *raw)
 {
 	struct thread_slot *slot = raw->slot;
-	if (raw->epoch != recorder->worker_epoch) {
-		recorder->counts.gone++; /* of a program that is no more */
-		return;
-	}
 	struct decode_facts facts;
 	enum decode_result result = decode_sample(&recorder->decoder, raw, &facts);
-	if (recorder->capture)
-		capture_sample(recorder->capture, raw);
 	if (raw->stopped)
 		count_pause(recorder, raw->pause_ns);
 	if (facts.needs_register && !raw->stopped)
@@ -172,6 +166,18 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 	slot->seen = true;
 	remember_stack(recorder, slot);
 	count_sample(recorder, slot, &facts);
+}
+
+static void work_on(struct recorder *recorder, const struct raw_sample *raw)
+{
+	if (raw->epoch != recorder->worker_epoch) {
+		recorder->counts.gone++; /* of a program that is no more */
+		return;
+	}
+	decode_and_count(recorder, raw);
+	/* Behind the modules and the thread's name that decoding it may have brought up. */
+	if (recorder->capture)
+		capture_sample(recorder->capture, raw);
 }
 
 static void repeat(struct recorder *recorder, const struct thread_slot *slot)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* precord: samples a process, or a command that it starts, into a profile. */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -262,13 +261,36 @@ static void let_signals_end_us(const struct recording *recording)
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* SIGTERM is passed on; Ctrl-C reaches the command by itself. A second signal ends us. */
+static bool wait_for_end(struct recording *recording, int *wait_status)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	for (;;) {
+		pid_t ended = waitpid(recording->command.pid, wait_status, WNOHANG);
+		if (ended != 0)
+			return ended > 0;
+		/* With a limit: the SIGCHLD may have been taken by the taker before it ended. */
+		struct timespec patience = {.tv_nsec = PROGRESS_MS * 1000000};
+		int signal_number = sigtimedwait(&set, NULL, &patience);
+		if (signal_number != SIGINT && signal_number != SIGTERM)
+			continue;
+		if (signal_number == SIGTERM)
+			kill(recording->command.pid, SIGTERM);
+		if (recording->interrupted)
+			exit(128 + signal_number);
+		recording->interrupted = true;
+	}
+}
+
 static int wait_for_command(struct recording *recording, const struct recorder_status *status)
 {
 	int wait_status = status->wait_status;
-	if (!status->has_wait_status)
-		while (waitpid(recording->command.pid, &wait_status, 0) < 0)
-			if (errno != EINTR)
-				return EXIT_OWN_FAILURE;
+	if (!status->has_wait_status && !wait_for_end(recording, &wait_status))
+		return EXIT_OWN_FAILURE;
 	int failure = command_exec_error(&recording->command);
 	if (failure)
 		log_error("cannot execute %s: %s", recording->options.command[0],
