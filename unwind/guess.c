@@ -46,12 +46,19 @@ static bool follows_call(const struct module *module, remote_addr address)
 	return false;
 }
 
+/* Answers are kept beside the rows, as reading code is a system call. */
 static bool may_be_return_address(struct unwinder *unwinder, remote_addr address)
 {
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address - 1);
-	return mapping && mapping->protection & PROT_EXEC && mapping->module &&
-	       follows_call(mapping->module, address) &&
-	       row_find(unwinder, address - 1)->kind == ROW_FOUND;
+	uint32_t answer;
+	if (!mapping || !(mapping->protection & PROT_EXEC) || !mapping->module)
+		return false;
+	if (table_find(&unwinder->row_index, address, ROW_KEY_CALL, &answer))
+		return answer;
+	answer = follows_call(mapping->module, address) &&
+		 row_find(unwinder, address - 1)->kind == ROW_FOUND;
+	table_put(&unwinder->row_index, address, ROW_KEY_CALL, answer);
+	return answer;
 }
 
 static enum unwind_end try_walk(struct unwinder *unwinder, const struct registers *registers)

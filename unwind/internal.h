@@ -94,11 +94,16 @@ struct unwind_row {
 	bool signal_frame;
 };
 
+enum row_key {
+	ROW_KEY_ROW,  /* index in rows */
+	ROW_KEY_CALL, /* guess.c: may this be a return address? */
+};
+
 struct unwinder {
 	struct module_table *modules;
 	uint64_t generation;        /* of the table that the rows were made from */
 	unw_addr_space_t space;
-	struct table row_index;     /* address looked up -> index in rows */
+	struct table row_index;     /* (address, enum row_key) -> index in rows, or an answer */
 	struct unwind_row *rows;
 	size_t row_count;
 	const struct cfi_section *building; /* section of the row being made, or NULL */

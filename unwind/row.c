@@ -86,15 +86,15 @@ static void make_row(struct unwinder *unwinder, remote_addr address, struct unwi
 const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address)
 {
 	uint32_t i;
-	if (table_find(&unwinder->row_index, address, 0, &i))
+	if (table_find(&unwinder->row_index, address, ROW_KEY_ROW, &i))
 		return &unwinder->rows[i];
-	if (unwinder->row_count == ROW_LIMIT)
+	if (unwinder->row_count == ROW_LIMIT || unwinder->row_index.count >= 4 * ROW_LIMIT)
 		rows_flush(unwinder);
 	if (!unwinder->rows)
 		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
 	struct unwind_row *const row = &unwinder->rows[unwinder->row_count];
 	make_row(unwinder, address, row);
-	table_put(&unwinder->row_index, address, 0, unwinder->row_count++);
+	table_put(&unwinder->row_index, address, ROW_KEY_ROW, unwinder->row_count++);
 	return row;
 }
 
