@@ -54,8 +54,7 @@ static bool compress_bytes(struct strbuf *out, const unsigned char *bytes, size_
 	return true;
 }
 
-static bool write_all(int fd, const char *path, const char *bytes, size_t size,
-		      struct error *error)
+static bool write_all(int fd, const char *path, const char *bytes, size_t size, struct error *error)
 {
 	while (size) {
 		ssize_t written = write(fd, bytes, size);

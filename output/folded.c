@@ -29,9 +29,9 @@ static int by_parent(const void *a, const void *b)
 
 struct walk {
 	const struct view *view;
-	struct entry *entries;  /* all nodes but the root, sorted */
-	size_t *first;          /* [node]: where its children begin; [node + 1]: where they end */
-	size_t *end;            /* [node]: size of the path up to and with it */
+	struct entry *entries; /* all nodes but the root, sorted */
+	size_t *first;	       /* [node]: where its children begin; [node + 1]: where they end */
+	size_t *end;	       /* [node]: size of the path up to and with it */
 	uint32_t *pending;
 	size_t pending_count;
 };

@@ -7,7 +7,7 @@
 
 #include "output/output.h"
 
-/* ---- view.c: the call tree as shown ---------------------------------------------------------- */
+/* ---- view.c: the call tree as shown ------------------------------------------------------ */
 
 /*
  * A profile's frame stands for one code address; what is shown is its text. So siblings with
@@ -38,9 +38,9 @@ void output_view_release(struct view *view);
 /* Bytes of a frame's text that are its name: what stands before " (file:line)". */
 size_t output_name_size(const struct frame *frame, const char *text);
 
-/* ---- put.c: numbers and names, whatever the locale ------------------------------------------- */
+/* ---- put.c: numbers and names, whatever the locale --------------------------------------- */
 
-void output_put_fixed(struct strbuf *out, double value, int decimals); /* "-12.50", "0" if not finite */
+void output_put_fixed(struct strbuf *out, double value, int decimals); /* "-12.50" */
 void output_put_grouped(struct strbuf *out, uint64_t value);           /* "1,234,567" */
 void output_put_time(struct strbuf *out, uint64_t seconds);            /* "2026-11-21T01:02:03Z" */
 
@@ -57,7 +57,7 @@ void output_put_xml(struct strbuf *out, const char *text, size_t size);
 void output_put_xml_cut(struct strbuf *out, const char *text, size_t cells);
 size_t output_text_cells(const char *text, size_t size);
 
-/* ---- json.c: what both JSON writers need ------------------------------------------------------ */
+/* ---- json.c: what both JSON writers need ------------------------------------------------- */
 
 json_t *output_json_text(const char *text); /* null for NULL; bad UTF-8 is cleaned */
 json_t *output_json_frame(const struct frame *frame);
@@ -65,7 +65,7 @@ json_t *output_json_frame(const struct frame *frame);
 /* Appends the compact form of a value and releases it; false when it could not be made. */
 bool MUST_CHECK output_json_add(struct strbuf *out, json_t *value, struct error *error);
 
-/* ---- writers ---------------------------------------------------------------------------------- */
+/* ---- writers ----------------------------------------------------------------------------- */
 
 void output_folded(const struct profile *profile, const struct output_options *options,
 		   struct strbuf *out);
@@ -74,7 +74,7 @@ bool MUST_CHECK output_profile_json(const struct profile *profile, struct strbuf
 void output_svg(const struct profile *profile, const struct output_options *options,
 		struct strbuf *out);
 
-/* ---- svg_layout.c: which boxes, and where ----------------------------------------------------- */
+/* ---- svg_layout.c: which boxes, and where ------------------------------------------------ */
 
 enum {
 	SVG_MAX_BOXES = 5000,
@@ -104,7 +104,7 @@ void output_svg_layout_init(struct svg_layout *layout, const struct view *view, 
 			    size_t max_boxes);
 void output_svg_layout_release(struct svg_layout *layout);
 
-/* ---- svg_head.c, svg_style.c: everything round the boxes --------------------------------------- */
+/* ---- svg_head.c, svg_style.c: everything round the boxes --------------------------------- */
 
 enum {
 	SVG_WIDTH = 1200, /* as drawn; the script fits it to the window */

@@ -71,7 +71,8 @@ static int append(const char *bytes, size_t size, void *out)
 
 bool output_json_add(struct strbuf *out, json_t *value, struct error *error)
 {
-	int failed = !value || json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY);
+	int failed =
+		!value || json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_decref(value);
 	if (failed)
 		return error_set(error, ERROR_SYSTEM, "cannot make the JSON text");

@@ -40,8 +40,9 @@ bool MUST_CHECK output_profile(const struct profile *profile, enum output_format
 /* ---- files: file.c -------------------------------------------------------------------------- */
 
 /*
- * Writes the bytes to `path` whole or not at all: a temporary file beside it, synced and renamed. gzip when the
- * name ends in ".gz". "-" is stdout. A path that is not a regular file (a pipe, /dev/null) is written as it is.
+ * Writes the bytes to `path` whole or not at all: a temporary file beside it, synced and renamed.
+ * gzip when the name ends in ".gz". "-" is stdout. A path that is not a regular file (a pipe,
+ * /dev/null) is written as it is.
  */
 bool MUST_CHECK output_file_write(const char *path, const void *bytes, size_t size,
 				  struct error *error);

@@ -82,8 +82,9 @@ static void put_tooltip(const struct canvas *canvas, const struct svg_box *box, 
 		if (frame->line > 0 && canvas->options->lines)
 			strbuf_printf(out, ":%d", frame->line);
 	}
-	const char *library = frame && frame->module_path ? frame->module_path
-			      : frame ? frame->module : NULL;
+	const char *library = frame ? frame->module_path : NULL;
+	if (frame && !library)
+		library = frame->module;
 	if (library) {
 		strbuf_add_char(out, '\n');
 		output_put_xml_cut(out, library, TOOLTIP_CELLS);
@@ -128,14 +129,20 @@ static void put_shape(const struct canvas *canvas, const struct svg_box *box, co
 	}
 }
 
+static int paint_of(const struct frame *frame)
+{
+	if (!frame)
+		return SVG_ROOT;
+	return (unsigned)frame->kind < FRAME_KIND_COUNT ? (int)frame->kind : SVG_NOTE;
+}
+
 static void put_box(const struct canvas *canvas, const struct svg_box *box)
 {
 	struct strbuf *out = canvas->out;
 	const char *text = canvas->view->nodes[box->node].text;
 	const struct frame *frame = frame_of(canvas, box);
 	size_t name_size = frame ? output_name_size(frame, text) : strlen(text);
-	int paint = !frame ? SVG_ROOT : (unsigned)frame->kind < FRAME_KIND_COUNT ? (int)frame->kind
-									       : SVG_NOTE;
+	int paint = paint_of(frame);
 	struct strbuf _cleanup_strbuf_ note;
 	strbuf_init(&note);
 	if (box->more) {
@@ -148,7 +155,8 @@ static void put_box(const struct canvas *canvas, const struct svg_box *box)
 	}
 	strbuf_add_text(out, "<g class=\"");
 	output_svg_put_class(out, paint, text, name_size);
-	strbuf_printf(out, "\" data-x=\"%" PRIu64 "\" data-n=\"%" PRIu64 "\" data-d=\"%" PRIu32 "\">",
+	strbuf_printf(out,
+		      "\" data-x=\"%" PRIu64 "\" data-n=\"%" PRIu64 "\" data-d=\"%" PRIu32 "\">",
 		      box->start, box->total, box->depth);
 	put_tooltip(canvas, box, text);
 	put_shape(canvas, box, text, name_size);
@@ -166,7 +174,7 @@ static void put_description(const struct canvas *canvas)
 	strbuf_reset(&text);
 	output_svg_put_summary(&text, canvas->view, canvas->layout, canvas->options);
 	strbuf_add_text(canvas->out, "</title>\n<desc>Each box is a function, as wide as its share "
-			"of the samples; what it called stands ");
+				     "of the samples; what it called stands ");
 	strbuf_add_text(canvas->out, canvas->options->icicle ? "below it. " : "above it. ");
 	output_put_xml_cut(canvas->out, text.text, TOOLTIP_CELLS);
 	strbuf_add_text(canvas->out, "</desc>\n");

@@ -69,7 +69,7 @@ static void put_pruned(struct strbuf *out, const struct svg_layout *layout)
 	}
 }
 
-/* "1,180 samples · 11.8 s · 100 Hz · 3 threads · Python 3.11.2 · pruned ... · python3 train.py" */
+/* "1,180 samples · 11.8 s · 100 Hz · 3 threads · Python 3.11.2 · pruned ... ..." */
 void output_svg_put_summary(struct strbuf *out, const struct view *view,
 			    const struct svg_layout *layout, const struct output_options *options)
 {
@@ -147,7 +147,8 @@ void output_svg_put_head(struct strbuf *out, const struct view *view,
 {
 	struct strbuf _cleanup_strbuf_ line;
 	strbuf_init(&line);
-	strbuf_printf(out, "<g class=\"head\">\n<rect class=\"page\" width=\"100%%\" height=\"%d\"/>\n",
+	strbuf_printf(out,
+		      "<g class=\"head\">\n<rect class=\"page\" width=\"100%%\" height=\"%d\"/>\n",
 		      SVG_HEAD - 4);
 	output_svg_put_title(&line, view->profile, options);
 	put_text(out, "heading", 27, line.text, TITLE_CELLS);

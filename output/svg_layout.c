@@ -35,8 +35,8 @@ static uint64_t raise_threshold(const struct view *view, uint64_t threshold, siz
 }
 
 /* min_width in samples; or more, and then the percentage follows. */
-static void choose_threshold(struct svg_layout *layout, const struct view *view,
-			     double min_width, size_t max_boxes)
+static void choose_threshold(struct svg_layout *layout, const struct view *view, double min_width,
+			     size_t max_boxes)
 {
 	double whole = (double)view->nodes[0].total;
 	double wanted = isfinite(min_width) && min_width > 0 ? fmin(min_width, 100) : 0;

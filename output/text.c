@@ -13,10 +13,10 @@
 #define PLAIN "\033[0m"
 
 static const char *const kind_colors[FRAME_KIND_COUNT] = {
-	[FRAME_PYTHON] = "\033[94m",         [FRAME_PYTHON_LIBRARY] = "\033[36m",
-	[FRAME_CYTHON] = "\033[33m",         [FRAME_NATIVE] = "\033[91m",
-	[FRAME_INTERPRETER] = "\033[35m",    [FRAME_KERNEL] = "\033[32m",
-	[FRAME_IDLE] = "\033[2m",            [FRAME_GUESSED] = "\033[35m",
+	[FRAME_PYTHON] = "\033[94m",	  [FRAME_PYTHON_LIBRARY] = "\033[36m",
+	[FRAME_CYTHON] = "\033[33m",	  [FRAME_NATIVE] = "\033[91m",
+	[FRAME_INTERPRETER] = "\033[35m", [FRAME_KERNEL] = "\033[32m",
+	[FRAME_IDLE] = "\033[2m",	  [FRAME_GUESSED] = "\033[35m",
 	[FRAME_THREAD] = "\033[1m",
 };
 
@@ -67,9 +67,9 @@ static const char *activity_text(enum thread_activity activity)
 static void put_header(struct strbuf *out, const struct dump_thread *thread, bool color)
 {
 	strbuf_add_text(out, color ? BOLD : "");
-	strbuf_printf(out, "Thread %d (%s%s%s%s)", (int)thread->tid, activity_text(thread->activity),
-		      thread->holds_gil ? ", gil" : "", thread->known_to_python ? "" : ", native",
-		      thread->gc_running ? ", gc" : "");
+	strbuf_printf(out, "Thread %d (%s%s%s%s)", (int)thread->tid,
+		      activity_text(thread->activity), thread->holds_gil ? ", gil" : "",
+		      thread->known_to_python ? "" : ", native", thread->gc_running ? ", gc" : "");
 	if (thread->name && *thread->name) {
 		strbuf_add_text(out, ": \"");
 		put_text(out, thread->name);
@@ -88,8 +88,8 @@ static void put_frame(struct strbuf *out, const struct frame *frame,
 	if (!options->color) {
 		put_clean(out, scratch->text, scratch->size);
 	} else {
-		const char *paint = (unsigned)frame->kind < FRAME_KIND_COUNT
-					    ? kind_colors[frame->kind] : "";
+		const char *paint =
+			(unsigned)frame->kind < FRAME_KIND_COUNT ? kind_colors[frame->kind] : "";
 		strbuf_add_text(out, paint);
 		put_clean(out, scratch->text, name);
 		strbuf_add_text(out, PLAIN);
@@ -111,8 +111,8 @@ static void put_problem(struct strbuf *out, const struct dump_thread *thread)
 		strbuf_add_text(out, "    [stack incomplete]\n");
 		return;
 	}
-	strbuf_add_text(out, thread->frame_count ? "    [stack incomplete: " :
-			"    [stack not read: ");
+	strbuf_add_text(out,
+			thread->frame_count ? "    [stack incomplete: " : "    [stack not read: ");
 	put_text(out, thread->problem);
 	strbuf_add_text(out, "]\n");
 }
@@ -132,8 +132,8 @@ void output_dump_text(const struct dump *dump, const struct output_options *opti
 		      struct strbuf *out)
 {
 	strbuf_printf(out, "Process %d", (int)dump->pid);
-	const char *command = dump->command_line && *dump->command_line ? dump->command_line
-									: dump->executable;
+	const char *command =
+		dump->command_line && *dump->command_line ? dump->command_line : dump->executable;
 	if (command) {
 		strbuf_add_text(out, ": ");
 		put_text(out, command);

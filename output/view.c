@@ -43,8 +43,8 @@ static const char **make_texts(struct view *view, const struct output_options *o
 
 static uint32_t add_node(struct view *view, uint32_t parent, uint32_t frame, const char *text)
 {
-	view->nodes = alloc_room(view->nodes, &view->capacity, view->count + 1,
-				 sizeof(*view->nodes));
+	view->nodes =
+		alloc_room(view->nodes, &view->capacity, view->count + 1, sizeof(*view->nodes));
 	view->nodes[view->count] = (struct view_node){
 		.parent = parent,
 		.frame = frame,
@@ -55,8 +55,8 @@ static uint32_t add_node(struct view *view, uint32_t parent, uint32_t frame, con
 }
 
 /* The node for one more frame under `parent`. */
-static uint32_t child_of(struct view *view, struct table *children, uint32_t parent,
-			 uint32_t frame, const char *text)
+static uint32_t child_of(struct view *view, struct table *children, uint32_t parent, uint32_t frame,
+			 const char *text)
 {
 	/* Colour is by kind, so boxes are told apart by it; folded lines have the text alone. */
 	unsigned kind = view->use == VIEW_BOXES ? view->profile->frames[frame].kind : 0;

@@ -56,8 +56,8 @@ static uint32_t native(struct profile *profile, enum frame_kind kind, const char
 	return profile_frame(profile, &frame);
 }
 
-#define ADD(profile, samples, ...) \
-	profile_add(profile, (const uint32_t[]){__VA_ARGS__}, \
+#define ADD(profile, samples, ...)                                                                 \
+	profile_add(profile, (const uint32_t[]){__VA_ARGS__},                                      \
 		    sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), samples)
 
 /* A small program of every kind of frame. */
@@ -70,18 +70,21 @@ static void make_example(struct profile *p)
 	uint32_t solve = python(p, FRAME_CYTHON, "least_squares", "implicit/_als.pyx", 142);
 	uint32_t axpy = python(p, FRAME_CYTHON, "axpy[float]", "implicit/_als.pyx", 18);
 	uint32_t load = python(p, FRAME_PYTHON, "load_ratings", "data/ratings.py", 27);
-	uint32_t json = python(p, FRAME_PYTHON_LIBRARY, "JSONDecoder.raw_decode", "json/decoder.py",
-			       353);
+	uint32_t json =
+		python(p, FRAME_PYTHON_LIBRARY, "JSONDecoder.raw_decode", "json/decoder.py", 353);
 	uint32_t score = python(p, FRAME_PYTHON, "evaluate.<locals>.score", "train.py", 88);
 	uint32_t matmul = native(p, FRAME_NATIVE, "DOUBLE_matmul", "_multiarray_umath.so", 0x1a340);
 	uint32_t dgemm = native(p, FRAME_NATIVE, "cblas_dgemm", "libopenblas.so.0", 0x9a340);
-	uint32_t kernel = native(p, FRAME_NATIVE, "dgemm_kernel_HASWELL", "libopenblas.so.0", 0xb0010);
-	uint32_t other = native(p, FRAME_NATIVE, "dgemm_kernel_HASWELL", "libopenblas.so.0", 0xb0090);
+	uint32_t kernel =
+		native(p, FRAME_NATIVE, "dgemm_kernel_HASWELL", "libopenblas.so.0", 0xb0010);
+	uint32_t other =
+		native(p, FRAME_NATIVE, "dgemm_kernel_HASWELL", "libopenblas.so.0", 0xb0090);
 	uint32_t copy = native(p, FRAME_GUESSED, NULL, "libopenblas.so.0", 0xc0090);
 	uint32_t alloc = native(p, FRAME_NATIVE, NULL, "libz.so.1", 0x1a2b0);
 	uint32_t gc = native(p, FRAME_INTERPRETER, "<gc>", "python3.11", 0x1200);
 	uint32_t wait = native(p, FRAME_KERNEL, "ep_poll", "kernel", 0x10);
-	uint32_t poll = python(p, FRAME_PYTHON_LIBRARY, "EpollSelector.select", "selectors.py", 468);
+	uint32_t poll =
+		python(p, FRAME_PYTHON_LIBRARY, "EpollSelector.select", "selectors.py", 468);
 	uint32_t serve = python(p, FRAME_PYTHON, "serve_metrics", "metrics.py", 12);
 	uint32_t idle = native(p, FRAME_IDLE, "<idle>", "kernel", 0);
 	ADD(p, 214, module, train, fit, solve, axpy);
@@ -107,11 +110,26 @@ static void make_example(struct profile *p)
 static void make_hostile(struct profile *p)
 {
 	static const char *const names[] = {
-		"<script>alert(1)</script>", "]]>", "]]></script><b>", "a;b;c 12", "line\nbreak\ttab",
-		"\"double\" 'single' &amp; &", "bad \xff\xc3\x28 utf-8 \xed\xa0\x80", "\x1b[31mred",
-		"\xef\xbf\xbe\xef\xbf\xbf", "\xe5\x90\x8d\xe5\x89\x8d\xe3\x81\x8c\xe9\x95\xb7\xe3\x81\x84",
-		"operator()<int, std::vector<char> >", "<lambda>", "--><!--", "%s%n", "\xe2\x80\xae" "rtl",
-		"Gr\xc3\xb6\xc3\x9f" "e", " ", "f (x) (y)",
+		"<script>alert(1)</script>",
+		"]]>",
+		"]]></script><b>",
+		"a;b;c 12",
+		"line\nbreak\ttab",
+		"\"double\" 'single' &amp; &",
+		"bad \xff\xc3\x28 utf-8 \xed\xa0\x80",
+		"\x1b[31mred",
+		"\xef\xbf\xbe\xef\xbf\xbf",
+		"\xe5\x90\x8d\xe5\x89\x8d\xe3\x81\x8c\xe9\x95\xb7\xe3\x81\x84",
+		"operator()<int, std::vector<char> >",
+		"<lambda>",
+		"--><!--",
+		"%s%n",
+		"\xe2\x80\xae"
+		"rtl",
+		"Gr\xc3\xb6\xc3\x9f"
+		"e",
+		" ",
+		"f (x) (y)",
 	};
 	uint32_t module = python(p, FRAME_PYTHON, "<module>", "<string> & \"x\".py", 1);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -142,7 +160,8 @@ static void make_deep(struct profile *p)
 	enum { DEPTH = 5000 };
 	uint32_t *stack = calloc(DEPTH, sizeof(*stack));
 	for (int i = 0; i < DEPTH; i++)
-		stack[i] = python(p, FRAME_PYTHON, i ? "descend" : "<module>", "deep.py", i ? 3 : 9);
+		stack[i] =
+			python(p, FRAME_PYTHON, i ? "descend" : "<module>", "deep.py", i ? 3 : 9);
 	profile_add(p, stack, DEPTH, 90);
 	profile_add(p, stack, 1000, 7);
 	profile_add(p, stack, 10, 3);
@@ -171,7 +190,7 @@ static const struct {
 	void (*make)(struct profile *profile);
 } cases[] = {
 	{"example", make_example}, {"hostile", make_hostile}, {"long", make_long},
-	{"deep", make_deep},       {"wide", make_wide},       {"empty", make_empty},
+	{"deep", make_deep},	   {"wide", make_wide},	      {"empty", make_empty},
 };
 
 static bool make(struct profile *profile, const char *name)
