@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "target/internal.h"
 
 enum {
@@ -284,13 +285,13 @@ static void read_sections(struct module *module, const Elf64_Ehdr *header, uint6
 	size_t room = table.count * sizeof(*module->sections);
 	module->sections = alloc_zeroed(1, room + table.names_size + 1);
 	char *names = (char *)module->sections + room;
-	if (!module_read_file(module, table.names, names, table.names_size, NULL))
+	_cleanup_free_ Elf64_Shdr *headers = alloc_zeroed(table.count, sizeof(*headers));
+	if (!module_read_file(module, table.names, names, table.names_size, NULL) ||
+	    !module_read_file(module, header->e_shoff, headers, table.count * sizeof(*headers),
+			      NULL))
 		return;
 	for (size_t i = 0; i < table.count; i++) {
-		Elf64_Shdr section;
-		if (!module_read_file(module, header->e_shoff + i * sizeof(section), &section,
-				      sizeof(section), NULL))
-			return;
+		const Elf64_Shdr section = headers[i];
 		bool inside = section.sh_type == SHT_NOBITS ||
 			      within(section.sh_offset, section.sh_size, file_size);
 		module->sections[module->section_count++] = (struct module_section){

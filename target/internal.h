@@ -94,10 +94,12 @@ bool maps_parse_line(char *text, struct maps_line *line);
 
 /*
  * Opens the file behind the lines of one image (they differ in address and offset only) into a new
- * module whose bias is not set yet. ABSENT, CORRUPT, UNSUPPORTED, GONE.
+ * module whose bias is not set yet. At most `limit` bytes are copied out of memory when there is no
+ * way to a file. ABSENT, CORRUPT, UNSUPPORTED, GONE.
  */
 bool MUST_CHECK module_open(const struct target *target, const struct maps_line *lines,
-			    size_t count, struct module **module, struct error *error);
+			    size_t count, uint64_t limit, struct module **module,
+			    struct error *error);
 
 /* A module without a file yet: path copied, fd -1. */
 struct module *module_new(const char *path);

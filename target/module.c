@@ -202,12 +202,12 @@ static bool copy_vdso(const struct target *target, const struct maps_line *line,
  * section headers are not in memory, so they are missing.
  */
 static bool copy_image(const struct target *target, const struct maps_line *lines, size_t count,
-		       struct module *module, struct error *error)
+		       uint64_t limit, struct module *module, struct error *error)
 {
 	uint64_t size = 0;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t room = lines[i].end - lines[i].start;
-		if (lines[i].offset > IMAGE_LIMIT || room > IMAGE_LIMIT - lines[i].offset)
+		if (lines[i].offset > limit || room > limit - lines[i].offset)
 			return error_set(error, ERROR_ABSENT, "%s is too large to be copied",
 					 lines->path);
 		if (lines[i].offset + room > size)
@@ -228,7 +228,7 @@ static bool copy_image(const struct target *target, const struct maps_line *line
 }
 
 bool module_open(const struct target *target, const struct maps_line *lines, size_t count,
-		 struct module **out, struct error *error)
+		 uint64_t limit, struct module **out, struct error *error)
 {
 	struct module *module = module_new(lines->path);
 	bool done = true;
@@ -239,7 +239,9 @@ bool module_open(const struct target *target, const struct maps_line *lines, siz
 	} else {
 		module->fd = open_mapped(target, lines, count);
 		if (module->fd < 0)
-			done = copy_image(target, lines, count, module, error);
+			done = copy_image(target, lines, count,
+					  limit < IMAGE_LIMIT ? limit : IMAGE_LIMIT, module,
+					  error);
 	}
 	if (!done || !module_read_headers(module, error)) {
 		module_free(module);

@@ -16,6 +16,7 @@
 
 enum {
 	LINES_LIMIT = 1000000,
+	COPIES_LIMIT = 512 * 1024 * 1024,
 	TEXT_LIMIT = 256 * 1024 * 1024,
 	READ_STEP = 256 * 1024,
 	IMAGE_LINES_LIMIT = 4096, /* mappings of one file */
@@ -215,12 +216,24 @@ static size_t gather_lines(const struct refresh *refresh, size_t index, struct m
 	return count;
 }
 
+/* What may still be copied out of the target's memory, for all modules together. */
+static uint64_t copies_left(const struct module_table *table)
+{
+	uint64_t left = COPIES_LIMIT;
+	for (size_t i = 0; i < table->module_count; i++) {
+		uint64_t used = table->modules[i]->bytes_size;
+		left -= used < left ? used : left;
+	}
+	return left;
+}
+
 static struct module *open_image(const struct refresh *refresh, size_t index)
 {
 	struct module *module = NULL;
 	struct maps_line *lines = alloc_zeroed(IMAGE_LINES_LIMIT, sizeof(*lines));
 	size_t count = gather_lines(refresh, index, lines);
-	if (!module_open(refresh->target, lines, count, &module, NULL))
+	if (!module_open(refresh->target, lines, count, copies_left(refresh->table), &module,
+			 NULL))
 		module = NULL;
 	free(lines);
 	return module;

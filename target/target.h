@@ -158,8 +158,10 @@ enum tracer_event { TRACER_NOTHING, TRACER_THREAD_ENDED, TRACER_EXEC, TRACER_PRO
 
 /*
  * Consumes whatever the traced threads report (signals, late stops, ends) and passes it on. Call
- * it between samples, until it returns TRACER_NOTHING. *tid: whom the event concerns; *status: wait status of
- * TRACER_PROCESS_ENDED, when we are its parent or tracer.
+ * it between samples, until it returns TRACER_NOTHING. *tid: whom the event concerns; *status: wait
+ * status of TRACER_PROCESS_ENDED, when we are its parent or tracer, else -1. A thread whose end is
+ * reported is forgotten. Reaps every child of ours; a plain waitpid for a traced child may wait
+ * forever, since its traced threads have to be reaped first.
  */
 enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
 

@@ -32,6 +32,7 @@
 
 enum {
 	TICK_NS = 4 * 1000 * 1000,          /* how long a wait may be overdue */
+	ENDED_NS = 1000 * 1000,             /* a stop takes 10 to 40 us; later, look at /proc */
 	SLEEP_LIMIT_NS = 100 * 1000 * 1000, /* should a SIGCHLD get lost, look then */
 };
 
@@ -306,19 +307,20 @@ static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 /* The thread's next report, waiting until the deadline; 0: none came, -1: not traced by us. */
 static pid_t wait_report(struct tracer *tracer, pid_t tid, unsigned patience_us, int *status)
 {
-	uint64_t deadline = 0;
+	uint64_t start = 0;
 	for (;;) {
 		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
 		if (got != 0)
 			return got;
 		uint64_t now = now_ns();
-		if (!deadline)
-			deadline = now + UINT64_C(1000) * patience_us;
-		/* A first thread that ended before the others never reports. */
-		else if (tid == target_pid(tracer->target) && has_ended(tracer, tid))
-			return -1;
-		if (now >= deadline)
+		if (!start)
+			start = now;
+		if (now - start >= UINT64_C(1000) * patience_us)
 			return 0;
+		/* A first thread that ended before the others never reports. */
+		if (now - start > ENDED_NS && tid == target_pid(tracer->target) &&
+		    has_ended(tracer, tid))
+			return -1;
 		wait_report_or_tick(tracer, now);
 	}
 }

@@ -204,7 +204,9 @@ static void an_image_is_read_out_of_memory(void **state)
 	assert_true(count > 2);
 	/* The first line's name in map_files must not exist: its end is moved by a page. */
 	lines[0].end = split.start + 4096 < split.end ? split.end - 4096 : split.end + 4096;
-	if (!module_open(self, lines, count, &module, &error))
+	assert_false(module_open(self, lines, count, 100, &module, &error));
+	assert_int_equal(error.kind, ERROR_ABSENT);
+	if (!module_open(self, lines, count, 1 << 20, &module, &error))
 		fail_msg("%s", error.message);
 	assert_int_equal(module->fd, -1);
 	module->load_bias = module_at(address)->load_bias;

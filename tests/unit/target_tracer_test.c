@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stopping and resuming the threads of forked processes: nothing is left stopped, no signal is lost,
- * whatever happens at whichever moment. The processes announce what they did through pipes and
+ * Stopping and resuming the threads of forked processes: nothing is left stopped, no signal is
+ * lost, whatever happens at whichever moment. The processes announce what they did through pipes and
  * shared memory; what is waited for is waited for with a limit.
  */
 #include <setjmp.h>
