@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses of known source lines in small libraries, built in all the ways that debug information
+ * is shipped: DWARF 4 and 5, compressed, split by link or build ID, without an index, not at all.
+ */
+#include <errno.h>
+
+#include "tests/unit/symbolize_fixture.h"
+
+static char folder[64];
+
+static int set_up(void **state)
+{
+	(void)state;
+	make_folder(folder);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return shell("rm -rf '%s'", folder);
+}
+
+struct expected {
+	const char *mark;
+	size_t count;
+	struct {
+		const char *name, *linkage, *file;
+		int line;
+	} frames[3];
+};
+
+static const struct expected c_frames[] = {
+	{"mark_inner", 3, {{"inner", "inner", "x.c", 4}, {"middle", "middle", "x.c", 9},
+			   {"outer", "outer", "x.c", 13}}},
+	{"mark_outer", 1, {{"outer", "outer", "x.c", 14}}},
+	{"mark_cold", 1, {{"split", "split.cold", "x.c", 21}}},
+	{"mark_hidden", 1, {{"hidden", "hidden", "x.c", 27}}},
+	{"mark_mapped", 1, {{"mapped", "mapped", "pkg/mod.pyx", 77}}},
+};
+
+static const struct expected cxx_frames[] = {
+	{"mark_box", 1, {{"shop::Box<int>::get", "_ZN4shop3BoxIiE3getEi", "y.cc", 11}}},
+	{"mark_secret", 1, {{"shop::(anonymous namespace)::secret",
+			     "_ZN4shop12_GLOBAL__N_16secretEi", "y.cc", 16}}},
+};
+
+/* Compiles to full.so, then runs the commands that make x.so of it, in the folder. */
+static void build(const char *compiler, const char *source, const char *flags,
+		  const char *commands)
+{
+	assert_int_equal(shell("cd '%s' && rm -rf *.so *.debug .debug usr && %s -O2 -g -fPIC "
+			       "-shared -Wl,--build-id %s -o full.so %s && cp full.so x.so && %s",
+			       folder, compiler, flags, source, commands), 0);
+}
+
+static struct symbolizer *open_module(struct interner *interner, const char *root,
+				      const char *path)
+{
+	struct symbolizer *symbolizer = symbolizer_new(interner);
+	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY), .root_fd = -1};
+	struct error error;
+
+	assert_true(module.fd >= 0);
+	if (root)
+		module.root_fd = open(root, O_PATH | O_DIRECTORY);
+	assert_true(symbolizer_open(symbolizer, &module, &error));
+	close(module.fd);
+	return symbolizer; /* root_fd stays open until the test ends */
+}
+
+static uint64_t mark_of(const char *mark)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/full.so", folder);
+	return mark_address(path, mark);
+}
+
+static void expect(struct symbolizer *symbolizer, const struct expected *expected, bool lines)
+{
+	struct symbolize_result result;
+	const size_t skipped = lines ? 0 : expected->count - 1;
+
+	/* A return address is the one after; the mark's nop is one byte long. */
+	symbolize_pc(symbolizer, mark_of(expected->mark) + 1, false, &result);
+	assert_int_equal(result.count, expected->count - skipped);
+	assert_true(result.has_function);
+	for (size_t i = 0; i < result.count; i++) {
+		const struct symbolize_frame *frame = &result.frames[i];
+		assert_string_equal(frame->name, expected->frames[i + skipped].name);
+		assert_string_equal(frame->linkage, expected->frames[i + skipped].linkage);
+		assert_int_equal(frame->inlined, i + 1 < result.count);
+		if (!lines)
+			continue;
+		assert_string_equal(frame->file, expected->frames[i].file);
+		assert_int_equal(frame->line, expected->frames[i].line);
+		assert_string_equal(frame->directory, folder);
+	}
+}
+
+static void expect_all(const struct expected *expected, size_t count, const char *root,
+		       bool lines)
+{
+	struct interner *interner = interner_new();
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/x.so", folder);
+	struct symbolizer *symbolizer = open_module(interner, root, path);
+	for (size_t i = 0; i < count; i++)
+		expect(symbolizer, &expected[i], lines);
+	symbolizer_free(symbolizer);
+	interner_free(interner);
+}
+
+static const char to_build_id[] =
+	"id=$(readelf -n full.so | sed -n 's/.*Build ID: //p') && "
+	"d=usr/lib/debug/.build-id/$(echo $id | cut -c1-2) && mkdir -p $d && "
+	"objcopy --only-keep-debug full.so $d/$(echo $id | cut -c3-).debug && strip x.so";
+static const char to_link[] =
+	"objcopy --only-keep-debug full.so x.debug && strip x.so && "
+	"objcopy --add-gnu-debuglink=x.debug x.so";
+
+static const struct {
+	const char *flags, *commands;
+	bool root, lines;
+} ways[] = {
+	{"-gdwarf-4", ":", false, true},
+	{"-gdwarf-5", ":", false, true},
+	{"-gz", ":", false, true},
+	{"-gz=zlib-gnu", ":", false, true},
+	{"", "objcopy --remove-section=.debug_aranges x.so", false, true},
+	{"", to_link, false, true},
+	{"-Wl,--build-id=none", to_link, false, true},
+	{"-Wl,--build-id=none -gz", to_link, false, true},
+	{"", to_build_id, true, true},
+	{"-fno-asynchronous-unwind-tables -fdebug-types-section", ":", false, true},
+	{"", "strip -g x.so", false, false},
+};
+
+static void functions_inlines_and_lines_are_found_however_they_are_shipped(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		build("gcc", "x.c", ways[i].flags, ways[i].commands);
+		expect_all(c_frames, sizeof(c_frames) / sizeof(*c_frames),
+			   ways[i].root ? folder : NULL, ways[i].lines);
+	}
+}
+
+static void cxx_names_have_namespaces_and_arguments_but_no_parameters(void **state)
+{
+	(void)state;
+	build("g++", "y.cc", "", ":");
+	expect_all(cxx_frames, sizeof(cxx_frames) / sizeof(*cxx_frames), NULL, true);
+	build("g++", "y.cc", "", to_link);
+	expect_all(cxx_frames, sizeof(cxx_frames) / sizeof(*cxx_frames), NULL, true);
+}
+
+static void a_debug_file_is_found_in_the_folder_beside_and_by_path(void **state)
+{
+	static const char *const commands[] = {
+		"mkdir .debug && mv x.debug .debug",
+		"mkdir -p usr/lib/debug$PWD && mv x.debug usr/lib/debug$PWD",
+	};
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char text[512];
+		snprintf(text, sizeof(text), "%s && %s", to_link, commands[i]);
+		build("gcc", "x.c", "", text);
+		expect_all(c_frames, 3, folder, true);
+	}
+}
+
+/* Symbols of the dynamic table are all that is left, so no line may be told. */
+static void a_debug_file_of_another_build_is_not_believed(void **state)
+{
+	static const char *const commands[] = {
+		"strip x.so && objcopy --add-gnu-debuglink=x.debug x.so && "
+		"gcc -O1 -g -fPIC -shared -Wl,--build-id -o other.so x.c && "
+		"objcopy --only-keep-debug other.so x.debug",
+		"strip x.so && objcopy --add-gnu-debuglink=x.debug x.so && "
+		"objcopy -R .note.gnu.build-id full.so x.debug && echo >> x.debug",
+		"strip x.so && objcopy --add-gnu-debuglink=x.debug x.so && rm x.debug && "
+		"mkfifo x.debug",
+		"strip x.so && objcopy --add-gnu-debuglink=x.debug x.so && rm x.debug && "
+		"mkdir x.debug",
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		char text[1024];
+		snprintf(text, sizeof(text), "objcopy --only-keep-debug full.so x.debug && %s",
+			 commands[i]);
+		build("gcc", "x.c", "", text);
+		expect_all(&c_frames[1], 1, NULL, false);
+		expect_all(&c_frames[1], 1, folder, false);
+	}
+}
+
+static void a_symbol_counts_only_where_it_covers_the_address(void **state)
+{
+	struct interner *interner = interner_new();
+	struct symbolize_result result;
+	char path[128];
+
+	(void)state;
+	build("gcc", "x.c", "-g0", "strip x.so");
+	snprintf(path, sizeof(path), "%s/x.so", folder);
+	struct symbolizer *symbolizer = open_module(interner, NULL, path);
+	symbolize_pc(symbolizer, mark_of("mark_sizeless"), true, &result);
+	assert_int_equal(result.count, 1);
+	assert_string_equal(result.frames[0].name, "sizeless");
+	assert_int_equal(result.function_start, mark_of("sizeless"));
+	/* No size and no FDE: nothing is known, though `bare` is the nearest below. */
+	symbolize_pc(symbolizer, mark_of("mark_bare"), true, &result);
+	assert_int_equal(result.count, 0);
+	assert_false(result.has_function);
+	/* Static and stripped: no name, but the FDE tells where it starts. */
+	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, &result);
+	assert_int_equal(result.count, 0);
+	assert_true(result.has_function);
+	assert_int_equal(result.function_start, mark_of("hidden"));
+	symbolizer_free(symbolizer);
+	interner_free(interner);
+}
+
+static void bytes_without_section_headers_are_symbolized_as_far_as_they_go(void **state)
+{
+	struct interner *interner = interner_new();
+	struct symbolizer *symbolizer = symbolizer_new(interner);
+	struct symbolize_result result;
+	struct error error;
+	static char bytes[1 << 20];
+	char path[128];
+
+	(void)state;
+	build("gcc", "x.c", "", ":");
+	snprintf(path, sizeof(path), "%s/x.so", folder);
+	FILE *file = fopen(path, "r");
+	const size_t size = fread(bytes, 1, sizeof(bytes), file);
+	fclose(file);
+	struct symbolize_module module = {.path = "[x]", .fd = -1, .bytes = bytes,
+					  .bytes_size = size, .root_fd = -1};
+	assert_true(symbolizer_open(symbolizer, &module, &error));
+	expect(symbolizer, &c_frames[0], true);
+	memset(bytes + 0x28, 0, 8);   /* e_shoff */
+	memset(bytes + 0x3c, 0, 4);   /* e_shnum, e_shstrndx */
+	assert_true(symbolizer_open(symbolizer, &module, &error));
+	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, &result);
+	assert_int_equal(result.count, 0);
+	assert_int_equal(result.function_start, mark_of("hidden"));
+	symbolizer_free(symbolizer);
+	interner_free(interner);
+}
+
+static void what_is_not_an_elf_file_is_refused(void **state)
+{
+	static const char *const texts[] = {"", "#!/bin/sh\n", "\177ELF", "\177ELF\1\1\1"};
+	struct interner *interner = interner_new();
+	struct symbolizer *symbolizer = symbolizer_new(interner);
+	struct symbolize_result result;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct symbolize_module module = {.path = "x", .fd = -1, .bytes = texts[i],
+						  .bytes_size = strlen(texts[i]), .root_fd = -1};
+		struct error error = {.kind = ERROR_NONE};
+		assert_false(symbolizer_open(symbolizer, &module, &error));
+		assert_int_equal(error.kind, ERROR_CORRUPT);
+		symbolize_pc(symbolizer, 0, false, &result);
+		assert_int_equal(result.count, 0);
+	}
+	symbolizer_free(symbolizer);
+	interner_free(interner);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(functions_inlines_and_lines_are_found_however_they_are_shipped),
+		cmocka_unit_test(cxx_names_have_namespaces_and_arguments_but_no_parameters),
+		cmocka_unit_test(a_debug_file_is_found_in_the_folder_beside_and_by_path),
+		cmocka_unit_test(a_debug_file_of_another_build_is_not_believed),
+		cmocka_unit_test(a_symbol_counts_only_where_it_covers_the_address),
+		cmocka_unit_test(bytes_without_section_headers_are_symbolized_as_far_as_they_go),
+		cmocka_unit_test(what_is_not_an_elf_file_is_refused),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
