@@ -309,10 +309,11 @@ static pid_t wait_report(struct tracer *tracer, pid_t tid, unsigned patience_us,
 {
 	uint64_t start = 0;
 	for (;;) {
+		/* The time first: if we were kept from running, there is a last look after it. */
+		uint64_t now = now_ns();
 		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
 		if (got != 0)
 			return got;
-		uint64_t now = now_ns();
 		if (!start)
 			start = now;
 		if (now - start >= UINT64_C(1000) * patience_us)
