@@ -10,7 +10,7 @@
 
 struct raw_sample;
 
-enum { QUEUE_SIZE = 32 };
+enum { QUEUE_SIZE = 64 };
 
 struct queue {
 	pthread_mutex_t lock;

@@ -17,16 +17,10 @@
 #include "sample/short_file.h"
 #include "symbolize/symbolize.h"
 
-/*
- * How far in a frame stands among those that Cython makes of one function: a wrapper calls the
- * implementation, which calls (cpdef) the C function. Those of one call are shown as one.
- */
-enum rank { RANK_NONE, RANK_WRAPPER, RANK_IMPLEMENTATION, RANK_BODY };
-
 struct named {
 	struct frame frame;
-	enum rank rank;
 	const char *base;  /* equal pointers: the same Cython function */
+	int layer;         /* grows from its wrapper inwards: see struct cython_name */
 	bool hidden;
 };
 
@@ -153,14 +147,6 @@ static struct frame native_frame(struct resolver *resolver, const struct raw_fra
 	return frame;
 }
 
-static enum rank rank_of(const struct cython_name *name, const char *linkage)
-{
-	if (name->kind == CYTHON_WRAPPER)
-		return RANK_WRAPPER;
-	return strstr(linkage, "__pyx_pf_") || strstr(linkage, "__pyx_Upf_") ? RANK_IMPLEMENTATION
-									    : RANK_BODY;
-}
-
 /* Makes a Cython frame of a native one; false: it is none. */
 static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 			const struct symbolize_frame *symbol, struct named *named)
@@ -177,7 +163,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 		return true;
 	}
 	named->base = name.base;
-	named->rank = rank_of(&name, linkage);
+	named->layer = name.layer;
 	named->frame.name = name.name;
 	if (named->frame.kind != FRAME_GUESSED)
 		named->frame.kind = FRAME_CYTHON;
@@ -308,7 +294,7 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 /* The outer frame is the same call of a Cython function as the inner one, seen further out. */
 static bool same_call(const struct named *outer, const struct named *inner)
 {
-	return outer && outer->base && outer->base == inner->base && outer->rank < inner->rank;
+	return outer && outer->base && outer->base == inner->base && outer->layer < inner->layer;
 }
 
 void resolver_stack(struct resolver *resolver, const struct frame_table *table,

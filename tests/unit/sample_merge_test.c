@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The merge on synthetic stacks: what owns what is told by addresses alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "sample/internal.h"
+
+enum { MAX = 16 };
+
+struct stage {
+	struct unwind_frame natives[MAX];
+	struct python_frame frames[MAX];
+	struct python_activation activations[MAX];
+	struct python_code codes[MAX];
+	struct unwind_stack native;
+	struct python_stack python;
+	struct module_table modules;
+	struct merged_stack merged;
+	char text[512];
+};
+
+/* Native frames of 0x100 bytes each, innermost at 0x1000. */
+static void set_natives(struct stage *stage, size_t count, enum unwind_end end)
+{
+	for (size_t i = 0; i < count; i++)
+		stage->natives[i] = (struct unwind_frame){.pc = 0x400000 + i,
+							  .sp = 0x1000 + i * 0x100,
+							  .cfa = 0x1100 + i * 0x100};
+	stage->native = (struct unwind_stack){stage->natives, count, MAX, end, 0};
+}
+
+/* One activation: its record's address and how many frames it runs. */
+static void add_activation(struct stage *stage, remote_addr record, uint32_t count)
+{
+	struct python_stack *python = &stage->python;
+	python->activations = stage->activations;
+	python->frames = stage->frames;
+	stage->activations[python->activation_count++] =
+		(struct python_activation){record, (uint32_t)python->count, count};
+	for (uint32_t i = 0; i < count; i++, python->count++) {
+		stage->codes[python->count].id = (uint32_t)python->count;
+		stage->frames[python->count] = (struct python_frame){
+			.code = &stage->codes[python->count], .line = (int)python->count + 1};
+	}
+}
+
+/* "n0 p0 p1 n2": innermost first; hidden frames in parentheses. */
+static const char *merge(struct stage *stage, bool native, bool gil_wait)
+{
+	struct merge_input input = {.native = native ? &stage->native : NULL,
+				    .python = stage->python.activation_count ? &stage->python : NULL,
+				    .modules = &stage->modules,
+				    .gil_wait = gil_wait};
+	merge_stacks(&input, &stage->merged);
+	stage->text[0] = '\0';
+	for (size_t i = 0; i < stage->merged.count; i++) {
+		const struct merged_frame *frame = &stage->merged.frames[i];
+		size_t used = strlen(stage->text);
+		snprintf(stage->text + used, sizeof(stage->text) - used,
+			 frame->hidden ? "%s(%c%u)" : "%s%c%u", i ? " " : "",
+			 frame->kind == MERGED_PYTHON     ? 'p'
+			 : frame->kind == MERGED_GIL_WAIT ? 'g'
+							  : 'n',
+			 frame->kind == MERGED_PYTHON ? frame->code->id : frame->native);
+	}
+	return stage->text;
+}
+
+static int set_up(void **state)
+{
+	struct stage *stage = calloc(1, sizeof(*stage));
+	module_table_init(&stage->modules);
+	*state = stage;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct stage *stage = *state;
+	merged_stack_release(&stage->merged);
+	module_table_release(&stage->modules);
+	free(stage);
+	return 0;
+}
+
+static void python_frames_replace_the_activation_that_holds_their_record(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 6, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1150, 2); /* in native 1 */
+	add_activation(stage, 0x1450, 1); /* in native 4 */
+	assert_string_equal(merge(stage, true, false), "n0 p0 p1 n2 n3 p2 (n5)");
+	assert_false(stage->merged.salvaged);
+	assert_false(stage->merged.truncated);
+}
+
+static void an_activation_just_entered_vanishes(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 4, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1010, 0);
+	add_activation(stage, 0x1210, 1);
+	assert_string_equal(merge(stage, true, false), "n1 p0 (n3)");
+	assert_false(stage->merged.salvaged);
+}
+
+static void a_run_without_its_activation_goes_between_its_neighbours(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 5, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1010, 1);
+	add_activation(stage, 0, 1); /* no record */
+	add_activation(stage, 0x1310, 1);
+	assert_string_equal(merge(stage, true, false), "p0 n1 n2 p1 p2 (n4)");
+	assert_true(stage->merged.salvaged);
+}
+
+static void a_cut_native_stack_keeps_the_outer_python_frames(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 2, UNWIND_END_STACK_COPY);
+	add_activation(stage, 0x1110, 1);
+	add_activation(stage, 0x9010, 3);
+	assert_string_equal(merge(stage, true, false), "n0 p0 p1 p2 p3");
+	assert_true(stage->merged.salvaged);
+	assert_true(stage->merged.truncated);
+}
+
+static void records_on_another_stack_match_nothing_here(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 3, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1110, 1);
+	add_activation(stage, 0x50, 1);
+	assert_string_equal(merge(stage, true, false), "n0 p0 n2 p1");
+	assert_true(stage->merged.salvaged);
+}
+
+static void two_records_in_one_frame_keep_their_order(void **state)
+{
+	/* The eval function inlined into another: both records are its locals. */
+	struct stage *stage = *state;
+	set_natives(stage, 3, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1110, 1);
+	add_activation(stage, 0x1180, 1);
+	assert_string_equal(merge(stage, true, false), "n0 p0 p1 (n2)");
+}
+
+static void without_native_frames_python_stands_alone(void **state)
+{
+	struct stage *stage = *state;
+	add_activation(stage, 0x1110, 1);
+	add_activation(stage, 0, 2);
+	assert_string_equal(merge(stage, false, false), "p0 p1 p2");
+	assert_false(stage->merged.salvaged);
+}
+
+static void a_gil_waiter_without_native_frames_has_the_mark(void **state)
+{
+	struct stage *stage = *state;
+	add_activation(stage, 0x1110, 1);
+	assert_string_equal(merge(stage, false, true), "g0 p0");
+}
+
+static void a_thread_unknown_to_python_is_all_native(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 3, UNWIND_END_NO_INFO);
+	assert_string_equal(merge(stage, true, false), "n0 n1 n2");
+	assert_true(stage->merged.truncated);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(python_frames_replace_the_activation_that_holds_their_record),
+		TEST(an_activation_just_entered_vanishes),
+		TEST(a_run_without_its_activation_goes_between_its_neighbours),
+		TEST(a_cut_native_stack_keeps_the_outer_python_frames),
+		TEST(records_on_another_stack_match_nothing_here),
+		TEST(two_records_in_one_frame_keep_their_order),
+		TEST(without_native_frames_python_stands_alone),
+		TEST(a_gil_waiter_without_native_frames_has_the_mark),
+		TEST(a_thread_unknown_to_python_is_all_native),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Raw samples: what was copied is found again, what was not is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "sample/internal.h"
+
+static int set_up(void **state)
+{
+	*state = raw_sample_new();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	raw_sample_free(*state);
+	return 0;
+}
+
+static void a_copied_range_reads_back_exactly(void **state)
+{
+	struct raw_sample *raw = *state;
+	for (remote_addr i = 0; i < 20000; i++)
+		memcpy(raw_sample_add(raw, 0x1000 + i * 64, 8), &i, 8);
+	for (remote_addr i = 0; i < 20000; i++) {
+		uint64_t value;
+		assert_true(memory_read_u64(&raw->reader, 0x1000 + i * 64, &value, NULL));
+		assert_int_equal(value, i);
+	}
+}
+
+static void a_large_range_serves_reads_inside_it(void **state)
+{
+	struct raw_sample *raw = *state;
+	uint8_t *bytes = raw_sample_add(raw, 0x5000, 4096);
+	for (size_t i = 0; i < 4096; i++)
+		bytes[i] = (uint8_t)i;
+	uint8_t got[16];
+	assert_true(memory_read(&raw->reader, 0x5000 + 4080, got, 16, NULL));
+	assert_int_equal(got[0], 4080 & 255);
+	struct error error;
+	assert_false(memory_read(&raw->reader, 0x5000 + 4081, got, 16, &error));
+	assert_int_equal(error.kind, ERROR_ABSENT);
+	assert_false(memory_read(&raw->reader, 0x4fff, got, 2, NULL));
+	assert_false(memory_read(&raw->reader, 0x5001, got, SIZE_MAX - 4, NULL));
+}
+
+static void a_reset_sample_holds_nothing(void **state)
+{
+	struct raw_sample *raw = *state;
+	uint64_t value = 7;
+	memcpy(raw_sample_add(raw, 0x1000, 8), &value, 8);
+	raw_sample_reset(raw);
+	assert_false(memory_read_u64(&raw->reader, 0x1000, &value, NULL));
+}
+
+static void more_ranges_than_there_is_room_for_are_refused(void **state)
+{
+	struct raw_sample *raw = *state;
+	for (size_t i = 0; i < RAW_MAX_RANGES; i++)
+		assert_non_null(raw_sample_add(raw, 0x1000 + i * 16, 8));
+	assert_null(raw_sample_add(raw, 0x10, 8));
+	raw_sample_reset(raw);
+	assert_null(raw_sample_add(raw, 0x10, (size_t)RAW_MAX_BYTES + 1));
+}
+
+static void a_clone_reads_like_the_original(void **state)
+{
+	struct raw_sample *raw = *state;
+	uint64_t value = 42;
+	memcpy(raw_sample_add(raw, 0x1000, 8), &value, 8);
+	memset(raw_sample_add(raw, 0x8000, 1024), 3, 1024);
+	struct raw_sample *clone = raw_sample_clone(raw);
+	raw_sample_reset(raw);
+	uint8_t byte;
+	assert_true(memory_read_u64(&clone->reader, 0x1000, &value, NULL));
+	assert_int_equal(value, 42);
+	assert_true(memory_read(&clone->reader, 0x8010, &byte, 1, NULL));
+	assert_int_equal(byte, 3);
+	raw_sample_free(clone);
+}
+
+static void a_live_sample_keeps_what_it_reads_without_allocating(void **state)
+{
+	struct raw_sample *raw = *state;
+	static uint64_t here[512];
+	struct target *self;
+	assert_true(target_open(getpid(), &self, NULL));
+	here[5] = 99;
+	const struct target_range ranges[] = {{(remote_addr)(uintptr_t)here, sizeof(here)},
+					      {8, 16}, /* a hole */
+					      {(remote_addr)(uintptr_t)&here[1], 8}};
+	uint64_t before = alloc_count(), value;
+	raw_sample_prefetch(raw, self, ranges, 3);
+	assert_int_equal(raw->range_count, 2);
+	raw->live = self;
+	assert_true(memory_read_u64(&raw->reader, (remote_addr)(uintptr_t)&value, &value, NULL));
+	assert_true(memory_read_u64(&raw->reader, (remote_addr)(uintptr_t)&here[5], &value, NULL));
+	assert_int_equal(value, 99);
+	assert_int_equal(raw->range_count, 3);
+	assert_int_equal(alloc_count(), before);
+	raw->live = NULL;
+	target_free(self);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(a_copied_range_reads_back_exactly),
+		TEST(a_large_range_serves_reads_inside_it),
+		TEST(a_reset_sample_holds_nothing),
+		TEST(more_ranges_than_there_is_room_for_are_refused),
+		TEST(a_clone_reads_like_the_original),
+		TEST(a_live_sample_keeps_what_it_reads_without_allocating),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
