@@ -92,14 +92,30 @@ static void put_tooltip(const struct canvas *canvas, const struct svg_box *box, 
 	strbuf_add_text(out, "</title>");
 }
 
+/*
+ * "_umath.cpython-311-x86_64-linux-gnu.so+0x1a2b0" says little once cut: in a label without room,
+ * an extension module is called without its ABI tag. svg.js has the same rule.
+ */
+static void remove_abi_tag(struct strbuf *name)
+{
+	char *tag = strstr(name->text, ".cpython-");
+	char *end = tag ? strstr(tag, ".so") : NULL;
+	if (!end || memchr(tag, ' ', (size_t)(end - tag)))
+		return;
+	end += strlen(".so");
+	memmove(tag, end, strlen(end) + 1);
+	name->size = strlen(name->text);
+}
+
 /* The whole text, else the name without its place, else what fits of the name. */
 static void put_label(struct strbuf *out, const char *text, size_t name_size, size_t room)
 {
 	struct strbuf _cleanup_strbuf_ name;
 	strbuf_init(&name);
-	if (output_text_cells(text, strlen(text)) <= room)
-		name_size = strlen(text);
-	strbuf_add(&name, text, name_size);
+	bool whole = output_text_cells(text, strlen(text)) <= room;
+	strbuf_add(&name, text, whole ? strlen(text) : name_size);
+	if (!whole)
+		remove_abi_tag(&name);
 	output_put_xml_cut(out, name.text, room);
 }
 

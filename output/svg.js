@@ -50,13 +50,14 @@ function cut(text, room) {
 	return text;
 }
 
-/* The whole text, else the name without "(file:line)", else what fits of the name. */
+/* The whole text, else the name without "(file:line)" and ABI tag, else what fits of the name. */
 function labelFor(text, room) {
 	if (room < MIN_CELLS)
 		return '';
 	if (cut(text, room) === text)
 		return text;
-	return cut(text.replace(/ \([^()]*\)( \[guessed\])?$/, ''), room);
+	return cut(text.replace(/ \([^()]*\)( \[guessed\])?$/, '')
+		.replace(/\.cpython-[^ ]*?\.so/, ''), room);
 }
 
 function setLabel(box, x, y, boxWidth) {

@@ -80,7 +80,8 @@ static void make_example(struct profile *p)
 	uint32_t other =
 		native(p, FRAME_NATIVE, "dgemm_kernel_HASWELL", "libopenblas.so.0", 0xb0090);
 	uint32_t copy = native(p, FRAME_GUESSED, NULL, "libopenblas.so.0", 0xc0090);
-	uint32_t alloc = native(p, FRAME_NATIVE, NULL, "libz.so.1", 0x1a2b0);
+	uint32_t alloc =
+		native(p, FRAME_NATIVE, NULL, "_umath.cpython-311-x86_64-linux-gnu.so", 0x1a2b0);
 	uint32_t gc = native(p, FRAME_INTERPRETER, "<gc>", "python3.11", 0x1200);
 	uint32_t wait = native(p, FRAME_KERNEL, "ep_poll", "kernel", 0x10);
 	uint32_t poll =

@@ -223,6 +223,26 @@ static void a_profile_without_samples_is_a_picture(void **state)
 	assert_int_equal(out.size, 0);
 }
 
+static void a_label_without_room_drops_the_abi_tag(void **state)
+{
+	(void)state;
+	struct frame frame = {
+		.kind = FRAME_NATIVE,
+		.module = intern_text(profile.strings, "_x.cpython-311-x86_64-linux-gnu.so"),
+		.has_function = true,
+		.function_offset = 0x10,
+	};
+	uint32_t leaf = profile_frame(&profile, &frame), root = python("<module>", "t.py", 1);
+	add(1, root, leaf);
+	add(4, root, python("f", "t.py", 1));
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	struct error error;
+	assert_true(output_profile(&profile, OUTPUT_SVG, &plain, &out, &error));
+	assert_non_null(strstr(out.text, ">_x+0x10</text>"));
+	assert_non_null(strstr(out.text, "<title>_x.cpython-311-x86_64-linux-gnu.so+0x10\n"));
+}
+
 static void unknown_formats_are_refused(void **state)
 {
 	(void)state;
@@ -248,6 +268,7 @@ int main(void)
 		cmocka_unit_test(names_are_cut_by_character),
 		TEST(boxes_are_few_and_make_one_tree),
 		TEST(a_profile_without_samples_is_a_picture),
+		TEST(a_label_without_room_drops_the_abi_tag),
 		TEST(unknown_formats_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
