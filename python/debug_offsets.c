@@ -96,7 +96,7 @@ bool python_debug_offsets_apply(struct python_layout *layout, const struct memor
 	if (memcmp(words, "xdebugpy", 8) != 0)
 		return error_set(error, ERROR_TORN, "the interpreter is not initialised");
 	if (words[VERSION_WORD] != version)
-		return error_set(error, ERROR_CORRUPT, "debug offsets are of version %#llx, not %#x",
+		return error_set(error, ERROR_CORRUPT, "debug offsets of version %#llx, not %#x",
 				 (unsigned long long)words[VERSION_WORD], version);
 	if (words[FREE_THREADED_WORD] != 0)
 		return error_set(error, ERROR_UNSUPPORTED,
@@ -105,13 +105,11 @@ bool python_debug_offsets_apply(struct python_layout *layout, const struct memor
 	struct python_layout filled = *layout;
 	for (size_t i = 0; i < sizeof(words_313) / sizeof(*words_313); i++) {
 		const struct offset_word *item = &words_313[i];
-		uint64_t value = words[item->word];
-		if (value <= item->limit && item->plus && words[item->plus] <= item->limit)
-			value += words[item->plus];
-		if (value > item->limit)
+		uint64_t value = words[item->word], plus = item->plus ? words[item->plus] : 0;
+		if (value > item->limit || plus > item->limit - value)
 			return error_set(error, ERROR_CORRUPT, "debug offset %u is out of bounds",
 					 item->word * 8u);
-		uint16_t offset = (uint16_t)value;
+		uint16_t offset = (uint16_t)(value + plus);
 		memcpy((char *)&filled + item->field, &offset, sizeof(offset));
 	}
 	/* The header ends where the instructions start. */

@@ -31,6 +31,11 @@ struct python_window {
 	uint16_t offset, size;
 };
 
+/* Where threading._active of an interpreter was found last. */
+struct python_active {
+	remote_addr interpreter, dict;
+};
+
 struct python_runtime {
 	struct python_layout layout; /* the row, completed by the target's own offsets */
 	const struct module *module;
@@ -39,6 +44,7 @@ struct python_runtime {
 	uint32_t runtime_size;       /* bytes of _PyRuntime that are read per sample */
 	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
 	unsigned window_count;
+	struct python_active *last_active;
 	char version[32];
 };
 

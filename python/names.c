@@ -11,7 +11,7 @@
 #include "python/internal.h"
 
 enum {
-	MAX_ENTRIES = 1 << 20,
+	MAX_ENTRIES = 1 << 17,
 	MAX_NAME = 512,
 	TYPE_LONG = 1 << 24,
 	TYPE_UNICODE = 1 << 28,
@@ -208,17 +208,32 @@ static remote_addr attribute(const struct names *names, remote_addr object, cons
 	return dict_value(names, word_at(names, object + offset), &wanted);
 }
 
-static remote_addr find_thread(const struct names *names, remote_addr interpreter, uint64_t ident)
+/* threading._active, which is one and the same dict as long as the interpreter lives. */
+static remote_addr find_active(const struct names *names, remote_addr interpreter)
 {
 	const struct python_layout *layout = names->layout;
 	const struct wanted threading = {"threading", 0}, active = {"_active", 0};
-	const struct wanted thread = {NULL, ident};
 	remote_addr modules = word_at(names, interpreter + layout->interp_modules);
 	remote_addr module = dict_value(names, modules, &threading);
 	if (!module)
 		return 0;
-	remote_addr dict = word_at(names, module + layout->module_dict);
-	return dict_value(names, dict_value(names, dict, &active), &thread);
+	return dict_value(names, word_at(names, module + layout->module_dict), &active);
+}
+
+/* A program may have thousands of modules, and each costs a read: the way is gone once. */
+static remote_addr find_thread(const struct python_runtime *runtime, const struct names *names,
+			       const struct python_thread *thread)
+{
+	const struct wanted ident = {NULL, thread->thread_id};
+	struct python_active *last = runtime->last_active;
+	if (last->dict && last->interpreter == thread->interpreter &&
+	    (type_flags(names, last->dict) & TYPE_DICT))
+		return dict_value(names, last->dict, &ident);
+	remote_addr dict = find_active(names, thread->interpreter);
+	remote_addr found = dict_value(names, dict, &ident);
+	if (found)
+		*last = (struct python_active){thread->interpreter, dict};
+	return found;
 }
 
 const char *python_thread_name(const struct python_runtime *runtime,
@@ -226,7 +241,7 @@ const char *python_thread_name(const struct python_runtime *runtime,
 			       const struct python_thread *thread, struct interner *interner)
 {
 	const struct names names = {&runtime->layout, memory};
-	remote_addr object = find_thread(&names, thread->interpreter, thread->thread_id);
+	remote_addr object = find_thread(runtime, &names, thread);
 	remote_addr name = object ? attribute(&names, object, "_name") : 0;
 	if (!name || !(type_flags(&names, name) & TYPE_UNICODE))
 		return NULL;

@@ -250,11 +250,15 @@ bool python_runtime_open(struct module_table *table, const struct memory_reader 
 		  found.module->name, (unsigned long long)found.address);
 	*runtime = alloc_zeroed(1, sizeof(found));
 	**runtime = found;
+	(*runtime)->last_active = alloc_zeroed(1, sizeof(struct python_active));
 	return true;
 }
 
 void python_runtime_free(struct python_runtime *runtime)
 {
+	if (!runtime)
+		return;
+	free(runtime->last_active);
 	free(runtime);
 }
 

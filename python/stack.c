@@ -182,7 +182,7 @@ static bool resolve_frames(const struct python_runtime *runtime,
 static bool is_live(const struct walk_room *room, const struct python_slice *slices,
 		    size_t slice_count)
 {
-	enum { NEAR = 1 << 20 };
+	enum { NEAR = 16 << 10 }; /* farther away it is on another stack, a coroutine's say */
 	if (slice_count == 0 || room->activation_count == 0)
 		return true;
 	remote_addr record = room->activations[0].record;

@@ -10,9 +10,9 @@
  * With -r the number of reads of each touch is printed on stderr. Stacks are read from a copy of
  * exactly what python_stack_touch read, as the profiler does.
  *
- * With -s COUNT the main thread is stopped COUNT times while it runs; each stack is one line, outermost
- * first: functions joined by ",", activations by "|", or "error KIND: ...". The last line on
- * stderr counts records.
+ * With -s COUNT the main thread is stopped COUNT times while it runs; each stack is one line,
+ * outermost first: functions joined by ",", activations by "|", or "error KIND ...". The last
+ * line on stderr counts records.
  */
 #include <stdio.h>
 #include <stdlib.h>

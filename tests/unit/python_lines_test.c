@@ -64,7 +64,7 @@ static const struct line_case cases[] = {
 	{"beyond the table", PYTHON_LINES_311, NEW, 22, 0},
 	{"no table", PYTHON_LINES_311, "", 0, 0, 0},
 	{"delta cut off", PYTHON_LINES_311, TABLE("\xe8"), 0, 10},
-	{"delta that never ends", PYTHON_LINES_311, TABLE("\xe8\x7f\x7f\x7f\x7f\x7f\x7f\x7f"), 2, 0},
+	{"delta that never ends", PYTHON_LINES_311, TABLE("\xe8\x7f\x7f\x7f\x7f\x7f\x7f"), 2, 0},
 };
 
 static void lines_follow_the_table(void **state)

@@ -627,7 +627,8 @@ static void threads_are_listed_and_checked(void **state)
 		size_t count;
 		uint64_t before, after;
 		assert_true(python_threads_stamp(&world->runtime, &world->reader, &before, NULL));
-		assert_true(python_threads(&world->runtime, &world->reader, &threads, &count, NULL));
+		assert_true(python_threads(&world->runtime, &world->reader, &threads, &count,
+					   NULL));
 		assert_int_equal(count, 1);
 		assert_int_equal(threads[0].thread_id, 77);
 		assert_int_equal(threads[0].id, 5);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entry records (_PyCFrame, CPython 3.10 to 3.12) into activations of the eval function. Each is a
+ * local of that function; the newest is linked before it is filled in, so that what it holds
+ * may be left from an earlier call: it is believed only when it joins what lies outside of it. Runs
+ * in the pause, as walk.c does.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "python/walk.h"
+
+/* ---- 3.11 and 3.12: records, each with its run of frames ---- */
+
+/*
+ * Adds the frames from the record's current one up to the end of their activation, which must lead
+ * on to `outer`, the current frame of the next record. False: they do not, and nothing is added. *entry is the
+ * address that identifies the activation; *visited counts the steps of the whole walk.
+ */
+static bool add_run(struct walk *walk, const struct entry_record *record, remote_addr outer,
+		    remote_addr *entry, size_t *visited, struct error *error)
+{
+	size_t first = walk->room->frame_count;
+	remote_addr address = record->current_frame;
+	struct frame_view view;
+	struct loop_guard guard = {0, 0, 0};
+	bool innermost = true;
+	while (!walk_is_loop(&guard, address) || walk_loop_found(error)) {
+		if (++*visited > 2 * MAX_FRAMES)
+			break;
+		if (!walk_view_frame(walk, address, &view, error))
+			break;
+		*entry = view.is_shim ? view.address : record->address;
+		bool dead = !view.is_shim && walk_is_dead(walk, &view);
+		/* Only the innermost can be dead: 3.11 unlinks a frame after it has popped it. */
+		if (dead && (view.is_entry || !innermost))
+			break;
+		if (!view.is_shim && !dead && !walk_add_frame(walk, &view, error))
+			break;
+		if ((view.is_shim || view.is_entry) && view.previous == outer)
+			return true;
+		if (view.is_shim || view.is_entry)
+			break;
+		address = view.previous;
+		innermost = false;
+	}
+	walk->room->frame_count = first;
+	return error->kind == ERROR_CORRUPT
+		       ? false
+		       : error_set(error, ERROR_TORN, "frames of entry record %#llx do not join",
+				   (unsigned long long)record->address);
+}
+
+static bool parse_record(const struct walk *walk, remote_addr address, const uint8_t *bytes,
+			 struct entry_record *record)
+{
+	const struct python_layout *layout = walk->layout;
+	record->address = address;
+	record->previous = field_u64(bytes, layout->cframe_previous);
+	record->current_frame = layout->cframe_current_frame == LAYOUT_ABSENT
+					? 0 : field_u64(bytes, layout->cframe_current_frame);
+	return record->previous != address && record->previous % 8 == 0;
+}
+
+static void push_record(struct walk_room *room, const struct entry_record *record)
+{
+	room->records = alloc_room(room->records, &room->record_capacity, room->record_count + 1,
+				   sizeof(*room->records));
+	room->records[room->record_count++] = *record;
+}
+
+/* Lists the entry records, newest first. False: the list does not lead to the root. */
+static bool list_records(struct walk *walk)
+{
+	struct walk_room *room = walk->room;
+	remote_addr address = field_u64(room->tstate, walk->layout->tstate_cframe);
+	struct loop_guard guard = {0, 0, 0};
+	room->record_count = 0;
+	while (address != walk->root) {
+		uint8_t bytes[MAX_RECORD];
+		struct entry_record record;
+		if (walk_is_loop(&guard, address) || address == 0 || address % 8 != 0 ||
+		    !memory_read(walk->memory, address, bytes, walk->layout->cframe_size, NULL))
+			return false;
+		bool plausible = parse_record(walk, address, bytes, &record);
+		push_record(room, &record);
+		if (!plausible)
+			return false;
+		address = record.previous;
+	}
+	return true;
+}
+
+/* Copies [low, high) of the native stack, or, when high is 0, as much of it as there is. */
+static size_t copy_slice(struct walk *walk, remote_addr low, remote_addr high)
+{
+	struct walk_room *room = walk->room;
+	size_t size = 0, step = SCAN_STEP;
+	size_t wanted = high == 0 || high - low > MAX_SLICE ? MAX_SLICE : high - low;
+	if (walk->searched + wanted > MAX_SEARCHED)
+		return 0;
+	while (size < wanted && step) {
+		size_t piece = step < wanted - size ? step : wanted - size;
+		if (step == PAGE && (low + size) % PAGE + piece > PAGE)
+			piece = PAGE - (low + size) % PAGE;
+		room->slice = alloc_room(room->slice, &room->slice_capacity, size + piece, 1);
+		if (memory_read(walk->memory, low + size, room->slice + size, piece, NULL))
+			size += piece;
+		else
+			step = step == SCAN_STEP ? PAGE : 0;
+	}
+	walk->searched += size;
+	return size;
+}
+
+/* Searches one native frame for a record whose `previous` is `outer` and whose frames join. */
+static bool find_in_slice(struct walk *walk, remote_addr low, remote_addr high,
+			  const struct entry_record *outer, size_t *visited,
+			  struct entry_record *found)
+{
+	const struct python_layout *layout = walk->layout;
+	size_t size = copy_slice(walk, low, high);
+	for (size_t at = size & ~(size_t)7; at >= layout->cframe_size; at -= 8) {
+		size_t start = at - layout->cframe_size;
+		if (!parse_record(walk, low + start, walk->room->slice + start, found) ||
+		    found->previous != outer->address)
+			continue;
+		if (layout->cframe_current_frame == LAYOUT_ABSENT)
+			return true;
+		size_t count = walk->room->frame_count;
+		remote_addr entry;
+		struct error ignored = {0};
+		bool joins = add_run(walk, found, outer->current_frame, &entry, visited, &ignored);
+		walk->room->frame_count = count;
+		if (joins)
+			return true;
+	}
+	return false;
+}
+
+/* The record just inside of `outer` and outside of `newest`. */
+static bool find_inner(struct walk *walk, remote_addr newest, const struct entry_record *outer,
+		       size_t *visited, struct entry_record *found)
+{
+	remote_addr low = (newest + walk->layout->cframe_size + 7) & ~(remote_addr)7;
+	remote_addr end = outer->address == walk->root ? 0 : outer->address;
+	if (walk->scan)
+		return (end == 0 || end > low) &&
+		       find_in_slice(walk, low, end, outer, visited, found);
+	for (size_t i = walk->slice_count; i-- > 0;) {
+		const struct python_slice *slice = &walk->slices[i];
+		remote_addr sp = (slice->sp + 7) & ~(remote_addr)7;
+		if (slice->cfa <= low || slice->cfa <= sp || (end && sp >= end))
+			continue;
+		remote_addr from = sp > low ? sp : low;
+		remote_addr to = end && end < slice->cfa ? end : slice->cfa;
+		if (find_in_slice(walk, from, to, outer, visited, found))
+			return true;
+	}
+	return false;
+}
+
+static void reverse(struct entry_record *records, size_t count)
+{
+	for (size_t i = 0; i < count / 2; i++) {
+		struct entry_record other = records[count - 1 - i];
+		records[count - 1 - i] = records[i];
+		records[i] = other;
+	}
+}
+
+/*
+ * The newest record's `previous` cannot be trusted: keeps that record and, from `outer` (the
+ * root, when it is the last) inwards, finds the others again in the native frames.
+ */
+static size_t rebuild_records(struct walk *walk, size_t kept, const struct entry_record *root,
+			      size_t *visited)
+{
+	struct walk_room *room = walk->room;
+	const struct entry_record newest = room->records[0];
+	struct entry_record outer = kept < room->record_count ? room->records[kept] : *root;
+	size_t tail = kept < room->record_count ? room->record_count - kept : 0;
+	size_t found = 0;
+	struct entry_record inner;
+	/* Outermost first, behind the records that stay; turned round below. */
+	while (found < MAX_FRAMES && find_inner(walk, newest.address, &outer, visited, &inner)) {
+		push_record(room, &inner);
+		outer = inner;
+		found++;
+	}
+	if (!found)
+		return 0;
+	/* newest, kept - 1 bad ones, tail, found -> newest, found (reversed), tail */
+	struct entry_record *rest = room->records + 1;
+	memmove(rest, room->records + kept, (tail + found) * sizeof(*rest));
+	reverse(rest, tail + found);
+	reverse(rest + found, tail);
+	room->record_count = 1 + found + tail;
+	room->rebuilt_records += (uint32_t)found;
+	return found;
+}
+
+/* Adds the activations of all records. *skipped: the newest has not been filled in yet. */
+static bool add_records(struct walk *walk, const struct entry_record *root, size_t *visited,
+			bool *skipped, struct error *error)
+{
+	struct walk_room *room = walk->room;
+	room->frame_count = room->activation_count = 0;
+	*skipped = false;
+	for (size_t i = 0; i < room->record_count; i++) {
+		const struct entry_record *record = &room->records[i];
+		remote_addr outer = i + 1 < room->record_count ? room->records[i + 1].current_frame
+							       : root->current_frame;
+		size_t first = room->frame_count;
+		remote_addr entry = record->address;
+		struct error cause = {0};
+		/* A record that a greenlet starts its stack with runs no frame of its own. */
+		bool empty = i > 0 && record->current_frame == outer;
+		if (empty || add_run(walk, record, outer, &entry, visited, &cause)) {
+			walk_push_activation(walk, entry, first, room->frame_count - first);
+			continue;
+		}
+		if (i > 0)
+			return error_set(error, cause.kind, "%s", cause.message);
+		walk_push_activation(walk, record->address, first, 0);
+		*skipped = true;
+	}
+	return true;
+}
+
+bool walk_records(struct walk *walk, struct error *error)
+{
+	const struct python_layout *layout = walk->layout;
+	struct walk_room *room = walk->room;
+	struct entry_record root = {walk->root, 0, 0};
+	size_t visited = 0;
+	bool skipped = false;
+	root.current_frame = field_u64(room->tstate, (uint16_t)(layout->tstate_root_cframe +
+								layout->cframe_current_frame));
+	bool complete = list_records(walk);
+	if (room->record_count == 0)
+		return complete || error_set(error, ERROR_TORN, "no entry record");
+	if (complete && add_records(walk, &root, &visited, &skipped, error)) {
+		/* Being entered: `previous` may have been left from an earlier use of the record's
+		 * memory and lead past records that lie between. */
+		visited = 0;
+		if (skipped && rebuild_records(walk, 1, &root, &visited) &&
+		    !add_records(walk, &root, &visited, &skipped, error))
+			return false;
+		room->skipped_records = skipped;
+		return true;
+	}
+	visited = 0;
+	if (!rebuild_records(walk, room->record_count, &root, &visited))
+		return complete ? false
+				: error_set(error, ERROR_TORN, "entry records lead nowhere");
+	visited = 0;
+	if (!add_records(walk, &root, &visited, &skipped, error))
+		return false;
+	room->skipped_records = skipped;
+	return true;
+}
+
+/* ---- 3.10: frame objects, one record each ---- */
+
+static bool add_heap_frames(struct walk *walk, struct error *error)
+{
+	const struct python_layout *layout = walk->layout;
+	remote_addr address = field_u64(walk->room->tstate, layout->tstate_frame);
+	struct loop_guard guard = {0, 0, 0};
+	while (address) {
+		uint8_t frame[MAX_RECORD];
+		uint32_t code;
+		if (walk_is_loop(&guard, address))
+			return walk_loop_found(error);
+		if (!walk_read_record(walk, address, frame, layout->frame_size, error) ||
+		    !walk_find_code(walk, field_u64(frame, layout->frame_code), &code, error))
+			return false;
+		int32_t lasti = (int32_t)field_u32(frame, layout->frame_lasti);
+		if (lasti < -1 || lasti > MAX_INSTRUCTION)
+			return error_set(error, ERROR_TORN, "f_lasti is %d", lasti);
+		int32_t instruction = lasti < 0 ? -1 : lasti * layout->lasti_unit;
+		if (!walk_push_frame(walk, address, instruction, code, error))
+			return false;
+		address = field_u64(frame, layout->frame_back);
+	}
+	return true;
+}
+
+/*
+ * Frames and records say nothing of each other, but both nest: pairs them from the outermost end. A
+ * record more than frames: the eval function is being entered. A frame more than records: it
+ * is being left (CPython 3.10 unlinks the record first); that frame has nothing more to run,
+ * and is dropped.
+ */
+bool walk_heap_frames(struct walk *walk, struct error *error)
+{
+	struct walk_room *room = walk->room;
+	const struct entry_record root = {walk->root, 0, 0};
+	size_t visited = 0;
+	if (!add_heap_frames(walk, error))
+		return false;
+	size_t frames = room->frame_count;
+	bool complete = list_records(walk);
+	bool newest_ok = room->record_count == 0 ||
+			 room->records[0].previous == walk->root ||
+			 room->records[0].previous > room->records[0].address;
+	bool sound = complete && newest_ok;
+	size_t rebuilt = 0;
+	if (room->record_count && (!sound || room->record_count + 1 < frames))
+		rebuilt = rebuild_records(walk, sound ? 1 : room->record_count, &root, &visited);
+	size_t records = room->record_count;
+	if (!sound && (!rebuilt || records < frames || records > frames + 1))
+		return error_set(error, ERROR_TORN, "%zu entry records for %zu frames", records,
+				 frames);
+	size_t entering = records > frames ? records - frames : 0;
+	size_t extra = frames > records ? frames - records : 0;
+	for (size_t i = 0; i < entering; i++)
+		walk_push_activation(walk, room->records[i].address, 0, 0);
+	for (size_t i = extra == 1; i < extra; i++)
+		walk_push_activation(walk, 0, i, 1);
+	for (size_t i = extra; i < frames; i++)
+		walk_push_activation(walk, room->records[i - extra + entering].address, i, 1);
+	room->skipped_records = (uint32_t)entering;
+	return true;
+}

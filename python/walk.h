@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* What walk.c (frames, one by one) and records.c (the entry records that chain them) share. */
+#ifndef PYTHON_WALK_H
+#define PYTHON_WALK_H
+
+#include "python/internal.h"
+
+enum {
+	OWNED_BY_THREAD = 0,
+	OWNED_BY_GENERATOR = 1,
+	MAX_INSTRUCTION = 1 << 28,
+	MAX_SLICE = 8 << 20,
+	MAX_SEARCHED = 64 << 20, /* bytes of native stack, for one rebuild */
+	SCAN_STEP = 64 << 10,
+	PAGE = 4096,
+};
+
+struct walk {
+	const struct python_runtime *runtime;
+	const struct python_layout *layout;
+	const struct memory_reader *memory;
+	const struct python_slice *slices;
+	size_t slice_count;
+	bool scan;
+	struct walk_room *room;
+	remote_addr root;      /* &tstate->root_cframe */
+	remote_addr stack_top; /* the data stack holds nothing at and above it */
+	size_t searched;       /* bytes of native stack so far */
+};
+
+/* Brent's algorithm: a chain that comes back to the mark is a loop; the mark moves ever later. */
+struct loop_guard {
+	remote_addr mark;
+	size_t steps, next;
+};
+
+/* What the walk needs of an _PyInterpreterFrame. */
+struct frame_view {
+	remote_addr address, previous, code, instruction;
+	uint8_t owner;
+	bool is_entry, is_shim;
+};
+
+/* A chain that comes back to where it was. */
+bool walk_is_loop(struct loop_guard *guard, remote_addr address);
+bool walk_loop_found(struct error *error); /* false, with CORRUPT */
+
+/* The index of the code object in room->codes; TORN when there is none at the address. */
+bool MUST_CHECK walk_find_code(struct walk *walk, remote_addr address, uint32_t *index,
+			       struct error *error);
+bool MUST_CHECK walk_push_frame(struct walk *walk, remote_addr address, int32_t instruction,
+				uint32_t code, struct error *error);
+void walk_push_activation(struct walk *walk, remote_addr record, size_t first, size_t count);
+
+/* Reads a frame, from its chunk where it is in one. */
+bool MUST_CHECK walk_read_record(struct walk *walk, remote_addr address, void *record, size_t size,
+				 struct error *error);
+bool MUST_CHECK walk_view_frame(struct walk *walk, remote_addr address, struct frame_view *view,
+				struct error *error);
+bool walk_is_dead(const struct walk *walk, const struct frame_view *frame);
+
+/* Adds the frame when Python itself would show it. */
+bool MUST_CHECK walk_add_frame(struct walk *walk, const struct frame_view *view,
+			       struct error *error);
+
+/* records.c: follows frames by entry records (3.10; 3.11 and 3.12). */
+bool MUST_CHECK walk_heap_frames(struct walk *walk, struct error *error);
+bool MUST_CHECK walk_records(struct walk *walk, struct error *error);
+
+#endif

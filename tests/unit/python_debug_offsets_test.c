@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* _Py_DebugOffsets as CPython 3.13.0 writes it, and as a hostile target may. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "python/internal.h"
+
+enum { WORDS = 73, VERSION_3130 = 0x030d00f0 };
+
+/* From a live 3.13.0; the comments name the groups. */
+static const uint64_t sound[WORDS] = {
+	0, VERSION_3130, 0,
+	/* runtime_state */ 0, 608, 632,
+	/* interpreter_state */
+	0, 7272, 7264, 7344, 7400, 7656, 7640, 7648, 16, 7752, 0, 7768, 7760,
+	/* thread_state */ 304, 0, 8, 16, 72, 152, 160, 232, 32,
+	/* interpreter_frame */ 80, 8, 0, 56, 72, 70,
+	/* code_object */ 208, 112, 120, 128, 136, 68, 52, 96, 104, 200,
+	/* pyobject */ 16, 8,
+	/* type_object */ 416, 24, 88, 168,
+	/* tuple_object */ 32, 24, 16,
+	/* list_object */ 40, 24, 16,
+	/* dict_object */ 48, 32, 40,
+	/* float_object */ 24, 16,
+	/* long_object */ 32, 16, 24,
+	/* bytes_object */ 40, 16, 32,
+	/* unicode_object */ 64, 32, 16, 40,
+	/* gc */ 240, 200,
+};
+
+struct words {
+	struct memory_reader reader;
+	uint64_t word[WORDS];
+	size_t size;
+};
+
+static bool read_words(const struct memory_reader *reader, remote_addr address, void *buffer,
+		       size_t size, struct error *error)
+{
+	const struct words *words = (const struct words *)reader;
+	if (address != 4096 || size > words->size)
+		return error_set(error, ERROR_GONE, "not mapped");
+	memcpy(buffer, words->word, size);
+	return true;
+}
+
+static void set_sound(struct words *words)
+{
+	words->reader.read = read_words;
+	words->size = sizeof(words->word);
+	memcpy(words->word, sound, sizeof(sound));
+	memcpy(words->word, "xdebugpy", 8);
+}
+
+static bool apply(const struct words *words, struct python_layout *layout, struct error *error)
+{
+	*layout = *python_layout_find(3, 13);
+	memset(error, 0, sizeof(*error));
+	return python_debug_offsets_apply(layout, &words->reader, 4096, VERSION_3130, error);
+}
+
+static void offsets_of_a_live_interpreter_equal_the_row(void **state)
+{
+	(void)state;
+	struct words words;
+	struct python_layout layout;
+	struct error error;
+	set_sound(&words);
+	if (!apply(&words, &layout, &error))
+		fail_msg("%s", error.message);
+	struct python_layout row = *python_layout_find(3, 13);
+	row.code_size = row.code_bytecode; /* all that is read of a code object */
+	assert_memory_equal(&layout, &row, sizeof(layout));
+}
+
+static void offsets_are_taken_from_the_target(void **state)
+{
+	(void)state;
+	struct words words;
+	struct python_layout layout;
+	struct error error;
+	set_sound(&words);
+	words.word[176 / 8 + 1] = 88; /* thread_state.current_frame */
+	words.word[576 / 8] = 208;    /* gc.collecting */
+	assert_true(apply(&words, &layout, &error));
+	assert_int_equal(layout.tstate_current_frame, 88);
+	assert_int_equal(layout.interp_gc_collecting, 7400 + 208);
+}
+
+static void offsets_that_cannot_be_are_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t word;
+		uint64_t value;
+		enum error_kind kind;
+	} cases[] = {
+		{0, 0, ERROR_TORN},
+		{1, 0x030d0000, ERROR_CORRUPT},
+		{1, 0x10000030d00f0, ERROR_CORRUPT},
+		{2, 1, ERROR_UNSUPPORTED},
+		{40 / 8, UINT64_MAX, ERROR_CORRUPT},
+		{80 / 8, UINT64_MAX - 100, ERROR_CORRUPT},
+		{576 / 8, UINT64_MAX - 100, ERROR_CORRUPT},
+		{152 / 8, 100, ERROR_CORRUPT},
+		{152 / 8, 1 << 20, ERROR_CORRUPT},
+		{184 / 8, 300, ERROR_CORRUPT},
+		{224 / 8, 4096, ERROR_CORRUPT},
+		{232 / 8, 79, ERROR_CORRUPT},
+		{264 / 8, 80, ERROR_CORRUPT},
+		{344 / 8, 8, ERROR_CORRUPT},
+		{344 / 8, 10000, ERROR_CORRUPT},
+		{560 / 8, 0, ERROR_CORRUPT},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct words words;
+		struct python_layout layout;
+		struct error error;
+		set_sound(&words);
+		words.word[cases[i].word] = cases[i].value;
+		bool ok = apply(&words, &layout, &error);
+		if (ok || error.kind != cases[i].kind)
+			fail_msg("word %zu = %llu: %s", cases[i].word,
+				 (unsigned long long)cases[i].value, ok ? "taken" : error.message);
+		assert_memory_equal(&layout, python_layout_find(3, 13), sizeof(layout));
+	}
+}
+
+static void offsets_that_cannot_be_read_are_an_error(void **state)
+{
+	(void)state;
+	struct words words;
+	struct python_layout layout;
+	struct error error;
+	set_sound(&words);
+	words.size = 100;
+	assert_false(apply(&words, &layout, &error));
+	assert_int_equal(error.kind, ERROR_GONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(offsets_of_a_live_interpreter_equal_the_row),
+		cmocka_unit_test(offsets_are_taken_from_the_target),
+		cmocka_unit_test(offsets_that_cannot_be_are_refused),
+		cmocka_unit_test(offsets_that_cannot_be_read_are_an_error),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
