@@ -57,8 +57,9 @@ struct unwinder *unwinder_new(struct module_table *table);
 void unwinder_free(struct unwinder *unwinder); /* NULL accepted; frees modules' unwind_cache */
 
 /*
- * Unwinds from the given registers. `memory` has the stack bytes (other addresses may fail with
- * ABSENT). At least the leaf's frame is given. The stack so far and its `end` are given also when
+ * Unwinds from the given registers. `memory` has the stack bytes from 128 below SP on (other
+ * addresses may fail with ABSENT): in an epilogue the unwind information still says that registers
+ * are in the words just popped. At least the leaf's frame is given. The stack so far and its `end` are given also when
  * unwinding could not go on: that is not a failure. Fails with CORRUPT or SYSTEM only.
  */
 bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers *registers,

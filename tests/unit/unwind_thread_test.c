@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,7 +50,14 @@ static const char fixture_source[] =
 	"asm(\".text\\n.globl fixture_assembly\\n.type fixture_assembly,@function\\n\"\n"
 	"    \"fixture_assembly:\\npush %rbp\\npush %rbx\\npush %r12\\nsub $72,%rsp\\n\"\n"
 	"    \"movl $1,(%rdi)\\n1: mov $-1,%rbp\\nxor %ebx,%ebx\\njmp 1b\\n\"\n"
-	"    \".size fixture_assembly,.-fixture_assembly\\n\");\n";
+	"    \".size fixture_assembly,.-fixture_assembly\\n\");\n"
+	/* The same, but it calls on; and a sigreturn trampoline, which a nop parts from the rest. */
+	"asm(\".text\\n.globl fixture_through\\n.type fixture_through,@function\\n\"\n"
+	"    \"fixture_through:\\npush %rbp\\nmov $-1,%rbp\\nsub $32,%rsp\\n\"\n"
+	"    \"call fixture_spin@PLT\\nud2\\nnop\\n.size fixture_through,.-fixture_through\\n\"\n"
+	"    \".globl fixture_restorer\\n.type fixture_restorer,@function\\n\"\n"
+	"    \"fixture_restorer: mov $15,%rax\\nsyscall\\n\"\n"
+	"    \".size fixture_restorer,.-fixture_restorer\\n\");\n";
 
 struct layout {
 	const char *name, *flags;
@@ -68,6 +76,8 @@ static struct layout layouts[] = {
 	{ .name = "debug-frame", .flags = "-O2 -g -fno-asynchronous-unwind-tables -fno-exceptions", .no_oracle = true },
 	{ .name = "debug-frame-zlib", .flags = "-O2 -g -gz=zlib -fno-asynchronous-unwind-tables -fno-exceptions",
 	  .no_oracle = true },
+	{ .name = "debug-frame-v4", .flags = "-O2 -g -Wa,--gdwarf-cie-version=4 "
+	  "-fno-asynchronous-unwind-tables -fno-exceptions", .no_oracle = true },
 	{ .name = "stripped", .flags = "-O2 -Wl,-s" },
 };
 
@@ -171,6 +181,20 @@ static void leaf_null_call(void *argument)
 	*arrived = 2;
 }
 
+static void leaf_bare_restorer(void *argument)
+{
+	const struct {
+		void (*handler)(int);
+		uint64_t flags;
+		void *restorer;
+		uint64_t mask;
+	} action = { on_signal, 0x04000000 /* SA_RESTORER */,
+		     dlsym(layouts[0].handle, "fixture_restorer"), 0 };
+	(void)argument;
+	syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, sizeof(action.mask));
+	raise(SIGUSR1);
+}
+
 /* ---- one stopped child, and a copy of its stack ---- */
 
 struct copy {
@@ -194,6 +218,8 @@ static bool read_copy(const struct memory_reader *reader, remote_addr address, v
 		return memory_read(copy->rest, address, buffer, size, error);
 	return error_set(error, ERROR_ABSENT, "not copied");
 }
+
+enum { RED_ZONE = 128 };
 
 struct child {
 	pid_t pid;
@@ -247,7 +273,7 @@ static void stop(struct child *child)
 	struct error error = {0};
 	if (!tracer_stop(child->tracer, child->pid, 1000000, &child->registers, &error))
 		fail_msg("%s", error.message);
-	const remote_addr sp = child->registers.value[REGISTER_RSP];
+	const remote_addr sp = child->registers.value[REGISTER_RSP] - RED_ZONE;
 	const struct mapping *const stack = module_table_find(&child->table, sp);
 	assert_non_null(stack);
 	free(child->copy.bytes);
@@ -474,6 +500,49 @@ static void a_leaf_without_information_is_guessed(void **state)
 	}
 }
 
+static void a_caller_without_information_is_guessed(void **state)
+{
+	struct child child;
+	(void)state;
+	EACH_LAYOUT(layout) {
+		if (!layout->handle)
+			continue;
+		start(&child, (outer_function)dlsym(layout->handle, "fixture_outer"),
+		      (leaf_function)dlsym(layout->handle, "fixture_through"));
+		stop(&child);
+		unwind(&child);
+		size_t at = 0;
+		while (at < child.stack.count && !child.stack.frames[at].guessed)
+			at++;
+		if (!is_right(&child, layout) || child.stack.guessed != 1 ||
+		    !is_in(child.stack.frames[at].pc, layout, "fixture_through")) {
+			show(&child.stack);
+			fail_msg("layout %s", layout->name);
+		}
+		finish(&child);
+	}
+}
+
+static void a_bare_sigreturn_is_recognised(void **state)
+{
+	struct child child;
+	(void)state;
+	start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"),
+	      leaf_bare_restorer);
+	stop(&child);
+	unwind(&child);
+	size_t at = 0;
+	while (at < child.stack.count && !child.stack.frames[at].signal_frame)
+		at++;
+	if (!has_chain(&child.stack, layouts) || at == child.stack.count)
+		show(&child.stack);
+	assert_in_range(at, 1, 2);
+	assert_true(has_chain(&child.stack, layouts));
+	assert_int_equal(child.stack.end, UNWIND_END_OUTERMOST);
+	assert_int_equal(child.stack.guessed, 0);
+	finish(&child);
+}
+
 static void the_start_of_a_function_is_its_entry(void **state)
 {
 	struct child child;
@@ -513,7 +582,7 @@ static void a_short_copy_ends_where_it_ends(void **state)
 	unwind(&child);
 	const size_t whole = child.stack.count;
 	const size_t needed = child.stack.frames[whole - 1].sp - child.copy.start;
-	for (size_t size = 0; size <= needed; size += 8) {
+	for (size_t size = RED_ZONE; size <= needed; size += 8) {
 		child.copy.size = size;
 		unwind(&child);
 		assert_true(child.stack.count > 0 && child.stack.count <= whole);
@@ -554,7 +623,7 @@ static void an_unmapped_pc_is_said_so(void **state)
 	start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"), leaf_spin);
 	stop(&child);
 	child.registers.value[REGISTER_RIP] = 0x1234;
-	memset(child.copy.bytes, 0, 8); /* else it is a call through a bad pointer */
+	memset(child.copy.bytes + RED_ZONE, 0, 8); /* else it is a call through a bad pointer */
 	unwind(&child);
 	assert_int_equal(child.stack.end, UNWIND_END_UNMAPPED);
 	assert_int_equal(child.stack.count, 1);
@@ -579,10 +648,10 @@ static void a_frame_costs_about_a_microsecond_or_less(void **state)
 	start(&child, deep, leaf_spin);
 	stop(&child);
 	const uint64_t allocated = (unwind(&child), alloc_count());
-	clock_gettime(CLOCK_MONOTONIC, &before);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
 	for (int i = 0; i < ROUNDS; i++)
 		unwind(&child);
-	clock_gettime(CLOCK_MONOTONIC, &after);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
 	const double ns = (after.tv_sec - before.tv_sec) * 1e9 + after.tv_nsec - before.tv_nsec;
 	const double us_per_frame = ns / 1e3 / ROUNDS / child.stack.count;
 	printf("%zu frames, %.3f us a frame\n", child.stack.count, us_per_frame);
@@ -603,6 +672,8 @@ int main(void)
 		cmocka_unit_test(a_signal_handler_on_its_own_stack_is_unwound),
 		cmocka_unit_test(a_call_through_null_is_guessed),
 		cmocka_unit_test(a_leaf_without_information_is_guessed),
+		cmocka_unit_test(a_caller_without_information_is_guessed),
+		cmocka_unit_test(a_bare_sigreturn_is_recognised),
 		cmocka_unit_test(the_start_of_a_function_is_its_entry),
 		cmocka_unit_test(a_short_copy_ends_where_it_ends),
 		cmocka_unit_test(flipped_bytes_do_no_harm),
