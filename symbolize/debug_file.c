@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From a stripped module to its separate debug file, and from that to the file that several debug
- * files share (dwz). Looked up under the target's root first, then on our own file system. A file counts only when its build
- * ID, or the checksum that the module has of it, agrees. Must never open anything but regular files, nor block.
+ * files share (dwz). Looked up under the target's root first, then on our own file system. A file
+ * counts only when its build ID, or the checksum that the module has of it, agrees. Must never
+ * open anything but regular files, nor block.
  */
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>

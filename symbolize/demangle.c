@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From a linkage name to the name people wrote: "_ZN3foo3barIiEEvT_.cold" -> "foo::bar<int>".
- * libiberty does the languages. Its callback interface is used because names are hostile: a few hundred bytes of
- * back references can stand for terabytes of text, so the output is cut off where it grows too long.
+ * libiberty does the languages. Its callback interface is used because names are hostile: a few
+ * hundred bytes of back references can stand for terabytes of text, so the output is cut off
+ * where it grows too long.
  */
 #include <ctype.h>
 #include <libiberty/demangle.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From an ELF file to the bytes of its sections, and to pointers as .eh_frame encodes them
- * (LSB core specification, "DWARF exception header encoding"). libelf checks that a section lies inside the file.
+ * From an ELF file to the bytes of its sections, and to pointers as .eh_frame encodes them (LSB
+ * core specification, "DWARF exception header encoding"). libelf checks that a section lies
+ * inside the file.
  */
 #include <gelf.h>
 #include <string.h>
@@ -118,4 +119,24 @@ bool elf_decode_pointer(const struct elf_bytes *bytes, const uint8_t *field, uin
 	*value = number;
 	*next = field + size;
 	return true;
+}
+
+/*
+ * dwarf_begin_elf reads, and where needed inflates, every debug section at once. Those with the
+ * locations of variables and the like are half of that and serve nothing here.
+ */
+void elf_hide_unused(Elf *elf)
+{
+	static const char *const names[] = {".debug_loc", ".debug_loclists", ".debug_macro",
+					    ".debug_macinfo", ".debug_pubnames",
+					    ".debug_pubtypes", ".debug_names"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		GElf_Shdr header;
+		Elf_Scn *section = find_section(elf, names[i], &header);
+		if (!section)
+			continue;
+		header.sh_type = SHT_NOBITS; /* in memory only: the file is open for reading */
+		gelf_update_shdr(section, &header);
+	}
 }

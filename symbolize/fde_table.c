@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From .eh_frame or .debug_frame to the address range of each FDE: where a function starts when
- * nothing names it. libdw walks the entries; its own look-up (dwarf_cfi_addrframe) tells only the range of
- * one row, not where the FDE starts.
+ * nothing names it. libdw walks the entries; its own look-up (dwarf_cfi_addrframe) tells only the
+ * range of one row, not where the FDE starts.
  */
 #include <string.h>
 

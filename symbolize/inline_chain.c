@@ -73,7 +73,8 @@ static struct place place_of_unit(struct debug_info *info, struct interner *inte
 
 /*
  * libdw joins relative names with the unit's directory: "/build" and "pkg/mod.pyx" come as
- * "/build/pkg/mod.pyx". What DWARF has is wanted, so that directory goes again, unless the unit itself was named so.
+ * "/build/pkg/mod.pyx". What DWARF has is wanted, so that directory goes again, unless the unit
+ * itself was named so.
  */
 static const char *file_name(const struct place *place, const char *file)
 {
@@ -157,6 +158,7 @@ void inline_chain_resolve(struct debug_info *info, struct interner *interner, ui
 	struct unit *unit, *line_unit = NULL;
 
 	result->count = 0;
+	debug_info_refill(info);
 	/* Where units overlap, one that has a function there is the better witness. */
 	for (int i = 0; i < 8 && (unit = debug_info_unit(info, pc, &position)); i++) {
 		const struct place place = place_of_unit(info, interner, unit);

@@ -50,6 +50,9 @@ struct elf_bytes {
 /* Contents of a section that has some (not NOBITS), decompressed. Lives as long as elf. */
 bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes);
 
+/* Spares libdw the debug sections that are not needed; before dwarf_begin_elf. */
+void elf_hide_unused(Elf *elf);
+
 /* The .eh_frame by section, or by PT_GNU_EH_FRAME where there are no section headers. */
 bool elf_eh_frame_bytes(Elf *elf, struct elf_bytes *bytes);
 
@@ -101,7 +104,7 @@ struct unit {
 struct debug_info {
 	Dwarf *dwarf;                /* NULL: none */
 	const char *info, *info_end; /* bytes of .debug_info */
-	uint64_t budget;             /* DIEs that may still be looked at while this module is open */
+	uint64_t budget;             /* DIEs and ranges that may still be looked at */
 	bool indexed;
 	struct unit *units;
 	size_t unit_count, unit_capacity;
@@ -110,6 +113,9 @@ struct debug_info {
 
 void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf);
 void debug_info_release(struct debug_info *info);
+
+/* Called once for each look-up: honest files never run out, hostile ones earn little. */
+void debug_info_refill(struct debug_info *info);
 
 /* False when the budget is used up: stop looking. */
 bool debug_info_spend(struct debug_info *info);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From .symtab and .dynsym to the function symbol that covers an address. A symbol that merely is the nearest below
- * never counts: in stripped libraries it names the wrong function.
+ * From .symtab and .dynsym to the function symbol that covers an address. A symbol that merely is
+ * the nearest below never counts: in stripped libraries it names the wrong function.
  */
 #include <gelf.h>
 #include <stdlib.h>

@@ -45,8 +45,9 @@ struct symbolizer *symbolizer_new(struct interner *interner);
 void symbolizer_free(struct symbolizer *symbolizer); /* NULL accepted */
 
 /*
- * Opens one module, together with its debug file where one is found (.gnu_debuglink, build-id directories) and verified. Only one
- * module is open at a time: the one before is closed. False: not a readable ELF file.
+ * Opens one module, together with its debug file where one is found (.gnu_debuglink, build-id
+ * directories) and verified. Only one module is open at a time: the one before is closed. False:
+ * not a readable ELF file.
  */
 bool MUST_CHECK symbolizer_open(struct symbolizer *symbolizer,
 				const struct symbolize_module *module, struct error *error);
@@ -60,7 +61,10 @@ bool MUST_CHECK symbolizer_open(struct symbolizer *symbolizer,
 void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		  struct symbolize_result *result);
 
-/* C++ (and Rust, D ...) names by libiberty, without parameters; interned; the name itself when it is not mangled. */
+/*
+ * C++ (and Rust, D ...) names by libiberty, without parameters; interned; the name itself when it
+ * is not mangled.
+ */
 const char *symbolize_demangle(struct interner *interner, const char *linkage);
 
 #endif

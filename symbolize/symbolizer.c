@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From an open module and an address to names and lines: joins what DWARF, the symbol tables and
- * the FDEs say. Tables are built when first asked for. Must never let libdw open a file by itself: paths in files
- * are the target's to choose.
+ * the FDEs say. Tables are built when first asked for. Must never let libdw open a file by
+ * itself: paths in files are the target's to choose.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,9 @@ static bool open_elf(struct symbolizer *symbolizer, const struct symbolize_modul
 		     struct error *error)
 {
 	if (module->fd >= 0) {
-		/* Read, not mapped: a file that is truncated meanwhile would kill us with SIGBUS. */
+		/*
+		 * Read, not mapped: a file that is truncated meanwhile would kill us with SIGBUS.
+		 */
 		symbolizer->fd = fcntl(module->fd, F_DUPFD_CLOEXEC, 0);
 		if (symbolizer->fd < 0)
 			return error_set_errno(error, errno, "cannot open module %s", module->path);
@@ -112,6 +114,7 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 			return;
 		elf = symbolizer->files.debug.elf;
 	}
+	elf_hide_unused(elf);
 	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 	if (!dwarf)
 		return;
@@ -170,7 +173,9 @@ static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match 
 void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		  struct symbolize_result *result)
 {
-	/* A return address follows the call, and may already belong to the next line or function. */
+	/*
+	 * A return address follows the call, and may already belong to the next line or function.
+	 */
 	const uint64_t pc = exact || !address ? address : address - 1;
 	struct symbol_match match;
 

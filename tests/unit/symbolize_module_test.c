@@ -3,8 +3,6 @@
  * Addresses of known source lines in small libraries, built in all the ways that debug information
  * is shipped: DWARF 4 and 5, compressed, split by link or build ID, without an index, not at all.
  */
-#include <errno.h>
-
 #include "tests/unit/symbolize_fixture.h"
 
 static char folder[64];
@@ -254,6 +252,30 @@ static void bytes_without_section_headers_are_symbolized_as_far_as_they_go(void 
 	interner_free(interner);
 }
 
+/* Without file and bytes nothing could be opened anew, so success means that it was not. */
+static void the_module_that_is_open_is_not_opened_again(void **state)
+{
+	struct interner *interner = interner_new();
+	struct symbolizer *symbolizer = symbolizer_new(interner);
+	struct error error;
+	char path[128];
+
+	(void)state;
+	build("gcc", "x.c", "", ":");
+	snprintf(path, sizeof(path), "%s/x.so", folder);
+	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY), .root_fd = -1,
+					  .build_id = {.bytes = {1, 2, 3}, .size = 20}};
+	assert_true(symbolizer_open(symbolizer, &module, &error));
+	close(module.fd);
+	module.fd = -1;
+	assert_true(symbolizer_open(symbolizer, &module, &error));
+	expect(symbolizer, &c_frames[0], true);
+	module.build_id.bytes[0] = 9;
+	assert_false(symbolizer_open(symbolizer, &module, &error));
+	symbolizer_free(symbolizer);
+	interner_free(interner);
+}
+
 static void what_is_not_an_elf_file_is_refused(void **state)
 {
 	static const char *const texts[] = {"", "#!/bin/sh\n", "\177ELF", "\177ELF\1\1\1"};
@@ -284,6 +306,7 @@ int main(void)
 		cmocka_unit_test(a_debug_file_of_another_build_is_not_believed),
 		cmocka_unit_test(a_symbol_counts_only_where_it_covers_the_address),
 		cmocka_unit_test(bytes_without_section_headers_are_symbolized_as_far_as_they_go),
+		cmocka_unit_test(the_module_that_is_open_is_not_opened_again),
 		cmocka_unit_test(what_is_not_an_elf_file_is_refused),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
