@@ -319,7 +319,8 @@ static bool check_instruction(struct input *in, struct check *check)
 		return take_expression(in, check);
 	case DW_CFA_register:
 		return check_moved(in, check);
-	case DW_CFA_offset_extended: case DW_CFA_offset_extended_sf: case DW_CFA_GNU_negative_offset:
+	case DW_CFA_offset_extended: case DW_CFA_offset_extended_sf:
+	case DW_CFA_GNU_negative_offset:
 		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		take_uleb(in);
 		return true;

@@ -152,7 +152,8 @@ static bool read_covering(const struct cfi_section *section, size_t offset, remo
 			  struct cfi_fde *fde)
 {
 	size_t next;
-	return cfi_read(section, offset, fde, &next) == CFI_FDE && pc >= fde->start && pc < fde->end;
+	return cfi_read(section, offset, fde, &next) == CFI_FDE && pc >= fde->start &&
+	       pc < fde->end;
 }
 
 static bool find_in_table(const struct frame_index *index, const struct module *module,

@@ -85,7 +85,7 @@ static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *
 		return unwinder->unknown_register ? UNWIND_END_REGISTER :
 		       unwinder->missing_memory ? UNWIND_END_STACK_COPY : UNWIND_END_BAD;
 	place_refresh(place);
-	/* A signal may have come from a call through NULL; elsewhere 0 is nobody's return address. */
+	/* A signal may come from a call through NULL; elsewhere 0 is nobody's return address. */
 	if (result == 0 || (place->pc == 0 && !signal_frame))
 		return UNWIND_END_OUTERMOST;
 	if (signal_frame ? ++place->signal_frames > UNWIND_SIGNAL_LIMIT : place->sp <= sp)

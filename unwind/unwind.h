@@ -59,8 +59,9 @@ void unwinder_free(struct unwinder *unwinder); /* NULL accepted; frees modules' 
 /*
  * Unwinds from the given registers. `memory` has the stack bytes from 128 below SP on (other
  * addresses may fail with ABSENT): in an epilogue the unwind information still says that registers
- * are in the words just popped. At least the leaf's frame is given. The stack so far and its `end` are given also when
- * unwinding could not go on: that is not a failure. Fails with CORRUPT or SYSTEM only.
+ * are in the words just popped. At least the leaf's frame is given. The stack so far and its `end`
+ * are given also when unwinding could not go on: that is not a failure. Fails with CORRUPT or
+ * SYSTEM only.
  */
 bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 			      const struct memory_reader *memory, struct unwind_stack *stack,

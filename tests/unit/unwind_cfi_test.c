@@ -64,7 +64,8 @@ static const struct program programs[] = {
 	{ .name = "an unknown instruction", USUAL, FDE(0x3b) },
 	{ .name = "an operand beyond the end", USUAL, FDE(DW_CFA_advance_loc4, 1) },
 	{ .name = "a number without end", USUAL,
-	  FDE(DW_CFA_def_cfa_offset, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1) },
+	  FDE(DW_CFA_def_cfa_offset, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+	      1) },
 	{ .name = "an expression", USUAL,
 	  FDE(DW_CFA_def_cfa_expression, 3, DW_OP_breg7, 8, DW_OP_deref), .good = true,
 	  .expressions = true },
@@ -219,7 +220,8 @@ static void unwind_damaged(const uint8_t *bytes, size_t size, unsigned short *se
 			for (int r = 0; r < REGISTER_COUNT; r++)
 				registers.value[r] = 0x7ffd00000000 + nrand48(seed) % 4096 * 8;
 			registers.value[REGISTER_RIP] = noise.code + nrand48(seed) % text->size;
-			assert_true(unwind_thread(unwinder, &registers, &noise.reader, &stack, NULL));
+			assert_true(unwind_thread(unwinder, &registers, &noise.reader, &stack,
+						  NULL));
 			assert_true(stack.count > 0);
 		}
 		unwind_stack_release(&stack);

@@ -51,7 +51,7 @@ static const char fixture_source[] =
 	"    \"fixture_assembly:\\npush %rbp\\npush %rbx\\npush %r12\\nsub $72,%rsp\\n\"\n"
 	"    \"movl $1,(%rdi)\\n1: mov $-1,%rbp\\nxor %ebx,%ebx\\njmp 1b\\n\"\n"
 	"    \".size fixture_assembly,.-fixture_assembly\\n\");\n"
-	/* The same, but it calls on; and a sigreturn trampoline, which a nop parts from the rest. */
+	/* The same, but it calls on; and a sigreturn trampoline, a nop apart from the rest. */
 	"asm(\".text\\n.globl fixture_through\\n.type fixture_through,@function\\n\"\n"
 	"    \"fixture_through:\\npush %rbp\\nmov $-1,%rbp\\nsub $32,%rsp\\n\"\n"
 	"    \"call fixture_spin@PLT\\nud2\\nnop\\n.size fixture_through,.-fixture_through\\n\"\n"
@@ -65,19 +65,22 @@ struct layout {
 	void *handle;
 };
 
+#define DEBUG_FRAME "-fno-asynchronous-unwind-tables -fno-exceptions"
+
 static struct layout layouts[] = {
 	{ .name = "plain", .flags = "-O2 -fomit-frame-pointer" },
 	{ .name = "frame-pointer", .flags = "-O1 -fno-omit-frame-pointer" },
 	{ .name = "unoptimised", .flags = "-O0" },
 	{ .name = "lld", .flags = "-O2 -fomit-frame-pointer -fuse-ld=lld", .no_oracle = true },
-	{ .name = "lld-one-segment", .flags = "-O2 -fuse-ld=lld -Wl,--no-rosegment", .no_oracle = true },
+	{ .name = "lld-one-segment", .flags = "-O2 -fuse-ld=lld -Wl,--no-rosegment",
+	  .no_oracle = true },
 	{ .name = "noseparate-code", .flags = "-O2 -Wl,-z,noseparate-code" },
 	{ .name = "no-header", .flags = "-O2 -Wl,--no-eh-frame-hdr", .no_oracle = true },
-	{ .name = "debug-frame", .flags = "-O2 -g -fno-asynchronous-unwind-tables -fno-exceptions", .no_oracle = true },
-	{ .name = "debug-frame-zlib", .flags = "-O2 -g -gz=zlib -fno-asynchronous-unwind-tables -fno-exceptions",
+	{ .name = "debug-frame", .flags = "-O2 -g " DEBUG_FRAME, .no_oracle = true },
+	{ .name = "debug-frame-zlib", .flags = "-O2 -g -gz=zlib " DEBUG_FRAME,
 	  .no_oracle = true },
-	{ .name = "debug-frame-v4", .flags = "-O2 -g -Wa,--gdwarf-cie-version=4 "
-	  "-fno-asynchronous-unwind-tables -fno-exceptions", .no_oracle = true },
+	{ .name = "debug-frame-v4", .flags = "-O2 -g -Wa,--gdwarf-cie-version=4 " DEBUG_FRAME,
+	  .no_oracle = true },
 	{ .name = "stripped", .flags = "-O2 -Wl,-s" },
 };
 
