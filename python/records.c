@@ -14,8 +14,9 @@
 
 /*
  * Adds the frames from the record's current one up to the end of their activation, which must lead
- * on to `outer`, the current frame of the next record. False: they do not, and nothing is added. *entry is the
- * address that identifies the activation; *visited counts the steps of the whole walk.
+ * on to `outer`, the current frame of the next record. False: they do not, and nothing is added.
+ * *entry is the address that identifies the activation; *visited counts the steps of the whole
+ * walk.
  */
 static bool add_run(struct walk *walk, const struct entry_record *record, remote_addr outer,
 		    remote_addr *entry, size_t *visited, struct error *error)

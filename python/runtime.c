@@ -19,7 +19,6 @@ enum { SCAN_LIMIT = 64 << 20, SCAN_PIECE = 256 << 10, VERSION_TEXT = 32 };
 struct version {
 	unsigned major, minor, micro;
 	uint32_t hex;       /* 0: not known */
-	bool micro_known;
 	char text[VERSION_TEXT];
 };
 
@@ -63,6 +62,18 @@ static const struct module *find_module(const struct module_table *table, remote
 			    find_runtime(module, address))
 				return module;
 		}
+	return NULL;
+}
+
+/* CPython before 3.7 has no _PyRuntime: known only to be refused by name. */
+static const struct module *find_old_module(const struct module_table *table)
+{
+	for (size_t i = 0; i < table->module_count; i++) {
+		const struct module *module = table->modules[i];
+		if (has_python_name(module) && is_mapped(table, module) &&
+		    module_symbol(module, "_PyThreadState_Current", &(uint64_t){0}, NULL, NULL))
+			return module;
+	}
 	return NULL;
 }
 
@@ -131,7 +142,6 @@ static bool parse_version_text(const char *text, size_t size, struct version *ve
 	version->text[at] = '\0';
 	if (version->text[at - 1] == '+')
 		version->text[at - 1] = '\0';
-	version->micro_known = true;
 	return true;
 }
 
@@ -139,7 +149,7 @@ static bool scan_piece(const char *bytes, size_t size, struct version *version)
 {
 	for (size_t i = 0; i + 8 < size; i++) {
 		struct version found = {0};
-		if (bytes[i] == '3' && bytes[i + 1] == '.' &&
+		if ((bytes[i] == '2' || bytes[i] == '3') && bytes[i + 1] == '.' &&
 		    (i == 0 || bytes[i - 1] == '\0') &&
 		    parse_version_text(bytes + i, size - i, &found)) {
 			*version = found;
@@ -228,6 +238,18 @@ static bool check_runtime(const struct python_runtime *runtime, const struct mem
 	return count > 0 || error_set(error, ERROR_TORN, "the interpreter has no thread");
 }
 
+static bool refuse(const struct module_table *table, const struct memory_reader *memory,
+		   struct error *error)
+{
+	struct version version = {0};
+	const struct module *old = find_old_module(table);
+	if (!old)
+		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
+	if (!version_from_memory(old, memory, &version) && !version_from_name(old->name, &version))
+		return error_set(error, ERROR_UNSUPPORTED, "CPython before 3.7 is not supported yet");
+	return error_set(error, ERROR_UNSUPPORTED, "CPython %s is not supported yet", version.text);
+}
+
 bool python_runtime_open(struct module_table *table, const struct memory_reader *memory,
 			 struct python_runtime **runtime, struct error *error)
 {
@@ -236,7 +258,7 @@ bool python_runtime_open(struct module_table *table, const struct memory_reader 
 	uint64_t code_type;
 	found.module = find_module(table, &found.address);
 	if (!found.module)
-		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
+		return refuse(table, memory, error);
 	if (!find_version(found.module, memory, found.address, &version, error) ||
 	    !choose_layout(&found, &version, memory, error))
 		return false;
