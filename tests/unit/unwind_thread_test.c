@@ -112,8 +112,8 @@ static int set_up(void **state)
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
 		struct layout *const layout = &layouts[i];
 		print(path, sizeof(path), "%s/%s.so", directory, layout->name);
-		print(command, sizeof(command), "cc -shared -fPIC %s -o %s %s/fixture.c 2>/dev/null",
-		      layout->flags, path, directory);
+		print(command, sizeof(command),
+		      "cc -shared -fPIC %s -o %s %s/fixture.c 2>/dev/null", layout->flags, path, directory);
 		if (system(command) == 0)
 			layout->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 		if (!layout->handle)
@@ -302,7 +302,8 @@ static void show(const struct unwind_stack *stack)
 		const struct unwind_frame *const frame = &stack->frames[i];
 		Dl_info info = {0};
 		dladdr((void *)(frame->pc - 1), &info);
-		printf("  #%zu pc %lx sp %lx cfa %lx%s%s%s %s\n", i, frame->pc, frame->sp, frame->cfa,
+		printf("  #%zu pc %lx sp %lx cfa %lx%s%s%s %s\n", i, frame->pc, frame->sp,
+		       frame->cfa,
 		       frame->guessed ? " guessed" : "", frame->signal_frame ? " signal" : "",
 		       frame->pc_kind == UNWIND_PC_EXACT ? " exact" : "",
 		       info.dli_sname ? info.dli_sname : "?");
@@ -354,7 +355,8 @@ static void assert_same(const struct unwind_stack *ours, const struct unwind_sta
 {
 	bool same = ours->count == oracle->count && ours->end == oracle->end;
 	for (size_t i = 0; same && i < ours->count; i++) {
-		const struct unwind_frame *const a = &ours->frames[i], *const b = &oracle->frames[i];
+		const struct unwind_frame *const a = &ours->frames[i];
+		const struct unwind_frame *const b = &oracle->frames[i];
 		same = a->pc == b->pc && a->sp == b->sp && a->cfa == b->cfa &&
 		       a->saved_known == b->saved_known && a->signal_frame == b->signal_frame &&
 		       a->pc_kind == b->pc_kind &&
@@ -556,7 +558,8 @@ static void the_start_of_a_function_is_its_entry(void **state)
 			continue;
 		start(&child, (outer_function)dlsym(layout->handle, "fixture_outer"), leaf_spin);
 		for (int i = 0; i < 3; i++) {
-			const remote_addr at = (remote_addr)(uintptr_t)dlsym(layout->handle, names[i]);
+			const remote_addr at =
+				(remote_addr)(uintptr_t)dlsym(layout->handle, names[i]);
 			const struct mapping *const mapping = module_table_find(&child.table, at);
 			uint64_t from = 0, size = 0;
 			assert_non_null(mapping);
