@@ -165,8 +165,11 @@ static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match 
 	if (!result->count)
 		result->frames[result->count++] = (struct symbolize_frame){0};
 	struct symbolize_frame *outermost = &result->frames[result->count - 1];
+	/* Members of local classes have no linkage name in GCC's DWARF, but their symbols tell all. */
+	const bool told = outermost->name && (strncmp(match->name, "_Z", 2) ||
+					      !strncmp(outermost->linkage, "_Z", 2));
 	outermost->linkage = intern_clean(symbolizer->interner, match->name, match->size);
-	if (!outermost->name)
+	if (!told)
 		outermost->name = symbolize_demangle(symbolizer->interner, outermost->linkage);
 }
 

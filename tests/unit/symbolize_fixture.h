@@ -72,6 +72,8 @@ static const char cxx_source[] =
 	"} }\n"
 	"}\n"
 	"int both(int x) { shop::Box<int> box; return box.get(x) + shop::secret(x); }\n"
+	"int local(int x) { struct L { __attribute__((noipa)) static int go(int y)\n"
+	"	{ asm volatile(\"mark_local: nop\"); return y; } }; return L::go(x) + 1; }\n" /* 21 */
 	"int busy(std::vector<std::string> &v)\n"
 	"{\n"
 	"	std::map<std::string, int> m;\n"

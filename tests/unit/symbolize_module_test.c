@@ -42,6 +42,7 @@ static const struct expected cxx_frames[] = {
 	{"mark_box", 1, {{"shop::Box<int>::get", "_ZN4shop3BoxIiE3getEi", "y.cc", 11}}},
 	{"mark_secret", 1, {{"shop::(anonymous namespace)::secret",
 			     "_ZN4shop12_GLOBAL__N_16secretEi", "y.cc", 16}}},
+	{"mark_local", 1, {{"local(int)::L::go", "_ZZ5localiEN1L2goEi", "y.cc", 21}}},
 };
 
 /* Compiles to full.so, then runs the commands that make x.so of it, in the folder. */
