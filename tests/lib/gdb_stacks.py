@@ -3,7 +3,8 @@
 
 {"threads": {tid: [frame, ...]}, "interpreter": module}, innermost frame first; a frame is
 {"name", "file", "line", "module", "inlined"} and, for an activation of the eval function, "python":
-[[name, file, line], ...], innermost first, as py-bt prints them.
+[[name, file, line], ...], innermost first, as py-bt prints them; line 0: it does not know. Frames that gdb makes up
+for tail calls, which are not on the stack, are left out.
 """
 import io
 import json
@@ -22,10 +23,10 @@ def python_frames(frame):
         text = sys.stdout.getvalue()
     finally:
         sys.stdout = printed
-    found = re.findall(r'^  File "(.*)", line (\d+), in (.*)$', text, re.M)
+    found = re.findall(r'^  File "(.*)", line (\d+|\?), in (.*)$', text, re.M)
     if not found or "optimized out" in text or "unable to read" in text:
         return None
-    return [[name, file, int(line)] for file, line, name in found]
+    return [[name, file, 0 if line == "?" else int(line)] for file, line, name in found]
 
 
 def whole(frame):
@@ -48,7 +49,8 @@ def main():
         thread.switch()
         frames, frame = [], gdb.newest_frame()
         while frame is not None and frame.is_valid() and len(frames) < 20000:
-            frames.append(whole(frame))
+            if frame.type() != gdb.TAILCALL_FRAME:
+                frames.append(whole(frame))
             try:
                 frame = frame.older()
             except gdb.error:

@@ -20,6 +20,7 @@ FIXTURES = ROOT / "fixtures"
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
 if not BUILD.is_absolute():
     BUILD = ROOT / BUILD
+MODULES = pathlib.Path(os.environ.get("FIXTURE_MODULES", ROOT / "build" / "fixtures"))
 PDUMP = BUILD / "pdump"
 PRECORD = BUILD / "precord"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))) / "pdump-tests"
@@ -101,7 +102,7 @@ class Interpreter:
 
     def modules(self, *folders):
         """PYTHONPATH with the named folders of fixture modules, built on demand."""
-        out = BUILD / "fixtures" / self.name
+        out = MODULES / self.name
         if self._built is None:
             done = subprocess.run([FIXTURES / "build", self.path, out], capture_output=True,
                                   text=True, timeout=600)
@@ -295,7 +296,7 @@ class Ran:
 def run(*command, seconds=DEADLINE, **options):
     command = [str(word) for word in command]
     if not os.path.exists(command[0]) and os.sep in command[0]:
-        raise Skip(f"{os.path.basename(command[0])} is not built")
+        raise Failure(f"{os.path.basename(command[0])} is not built (make)")
     begun = time.monotonic()
     done = subprocess.run(command, capture_output=True, timeout=seconds, **options)
     return Ran(command, done.returncode, done.stdout.decode("utf-8", "surrogateescape"),
@@ -317,7 +318,7 @@ def precord(*arguments, **options):
 def start(*command, **options):
     """A command in the background: Popen, stdout and stderr as pipes unless given."""
     if not os.path.exists(str(command[0])):
-        raise Skip(f"{os.path.basename(str(command[0]))} is not built")
+        raise Failure(f"{os.path.basename(str(command[0]))} is not built (make)")
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, **options)
@@ -411,4 +412,4 @@ def marked_lines(path, mark):
     """The lines of a file that have the comment #@MARK or //@MARK."""
     with open(path) as source:
         return {number for number, line in enumerate(source, 1)
-                if re.search(r"(#|//)@" + re.escape(mark) + r"$", line.rstrip())}
+                if re.search(r"(#|//)@" + re.escape(mark) + r"(?!\S)", line)}
