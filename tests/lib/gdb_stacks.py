@@ -29,13 +29,21 @@ def python_frames(frame):
     return [[name, file, 0 if line == "?" else int(line)] for file, line, name in found]
 
 
+def module(address):
+    """The file that holds an address; "[vdso]" for the kernel's page."""
+    file = gdb.current_progspace().objfile_for_address(address)
+    if file is not None and "system-supplied DSO" in file.filename:
+        return "[vdso]"
+    return gdb.solib_name(address) or gdb.current_progspace().filename
+
+
 def whole(frame):
     sal = frame.find_sal()
     told = {
         "name": frame.name(),
         "file": sal.symtab.filename if sal.symtab else None,
         "line": sal.line if sal.symtab else 0,
-        "module": gdb.solib_name(frame.pc()) or gdb.current_progspace().filename,
+        "module": module(frame.pc()),
         "inlined": frame.type() == gdb.INLINE_FRAME,
     }
     if frame.name() == "_PyEval_EvalFrameDefault" and not told["inlined"]:

@@ -250,6 +250,12 @@ class Fixture:
                 pass
         self._ready = self._control = -1
 
+    def hold(self):
+        """SIGSTOP: all threads stand still, for those who compare two looks."""
+        os.kill(self.pid, signal.SIGSTOP)
+        for tid in self.threads():
+            wait_until(lambda: process_state(self.pid, tid) in ("T", None), f"thread {tid} stops")
+
     def threads(self):
         return sorted(int(tid) for tid in os.listdir(f"/proc/{self.pid}/task"))
 
@@ -286,9 +292,11 @@ class Ran:
         self.command, self.status, self.out, self.err = command, status, out, err
         self.seconds = seconds
 
-    def need(self, status=0):
-        if self.status != status:
-            raise Failure(f"{shlex.join(map(str, self.command))} gave {self.status}, not {status}: "
+    def need(self, *statuses):
+        statuses = statuses or (0,)
+        if self.status not in statuses:
+            raise Failure(f"{shlex.join(map(str, self.command))} gave {self.status}, not "
+                          f"{' or '.join(map(str, statuses))}: "
                           f"{self.err.strip()[-300:]}")
         return self
 
@@ -350,6 +358,18 @@ def attached(recording, pid):
                           f"{recording.stderr.read()[-300:] if recording.stderr else ''}")
         return tracer(pid) != 0
     wait_until(holds, f"precord traces {pid}")
+
+
+def sampled(recording, pid, output):
+    """Waits until a recording has samples: SIGUSR1 makes it write what there is (as folded lines)."""
+    attached(recording, pid)
+
+    def has_samples():
+        if recording.poll() is not None:
+            return True
+        recording.send_signal(signal.SIGUSR1)
+        return os.path.exists(output) and os.path.getsize(output) > 0
+    wait_until(has_samples, "there are samples")
 
 
 # ---- what they print ------------------------------------------------------------------------
