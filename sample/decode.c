@@ -259,14 +259,15 @@ static void follow_threads(struct decoder *decoder, const struct raw_sample *raw
 		log_debug("join", "the list of Python threads could not be read");
 }
 
-static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame, bool interpreter,
-			  bool hidden)
+static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame,
+			  bool interpreter, const struct merged_frame *merged, bool idle)
 {
 	bool exact = frame->pc_kind == UNWIND_PC_EXACT;
 	const struct mapping *mapping =
 		module_table_find(&decoder->modules, frame->pc - (exact ? 0 : 1));
 	struct raw_frame raw = {.kind = RAW_NATIVE, .exact = exact, .guessed = frame->guessed,
-				.interpreter = interpreter, .hidden = hidden};
+				.interpreter = interpreter, .hidden = merged->hidden,
+				.idle = idle};
 	if (mapping && mapping->module) {
 		raw.module = mapping->module;
 		raw.offset = frame->pc - mapping->module->load_bias;
@@ -275,11 +276,12 @@ static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *fr
 }
 
 static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *native,
-			  const struct python_runtime *runtime, const struct merged_frame *frame)
+			  const struct python_runtime *runtime, const struct merged_frame *frame,
+			  bool idle)
 {
 	switch (frame->kind) {
 	case MERGED_PYTHON:
-		return frame_table_python(&decoder->frames, frame->code, frame->line);
+		return frame_table_python(&decoder->frames, frame->code, frame->line, idle);
 	case MERGED_GC:
 		return frame_table_mark(&decoder->frames, decoder->gc_mark);
 	case MERGED_GIL_WAIT:
@@ -289,43 +291,52 @@ static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *na
 	}
 	const struct unwind_frame *activation = &native->frames[frame->native];
 	bool interpreter = runtime && python_runtime_owns(runtime, activation->pc - 1);
-	return native_id(decoder, activation, interpreter, frame->hidden);
+	return native_id(decoder, activation, interpreter, frame, idle);
+}
+
+static bool is_shown(const struct decoder *decoder, const struct merged_frame *frame)
+{
+	return !frame->hidden || decoder->options->internals;
+}
+
+/* The innermost frame that is shown; NULL: none. */
+static const struct merged_frame *leaf_of(const struct decoder *decoder)
+{
+	const struct merged_stack *merged = &decoder->merged;
+	for (size_t i = 0; i < merged->count; i++)
+		if (is_shown(decoder, &merged->frames[i]))
+			return &merged->frames[i];
+	return NULL;
 }
 
 /* Turns the merged frames round (outermost first) and numbers them. */
 static void number_frames(struct decoder *decoder, const struct unwind_stack *native,
-			  const struct python_runtime *runtime)
+			  const struct raw_sample *raw)
 {
+	const struct merged_frame *leaf = leaf_of(decoder);
 	const struct merged_stack *merged = &decoder->merged;
 	decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity, merged->count + 2,
 				    sizeof(*decoder->stack));
 	decoder->stack_count = 0;
 	for (size_t i = merged->count; i-- > 0;) {
 		const struct merged_frame *frame = &merged->frames[i];
-		if (frame->hidden && !decoder->options->internals)
+		if (!is_shown(decoder, frame))
 			continue;
+		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped;
 		decoder->stack[decoder->stack_count++] =
-			merged_id(decoder, native, runtime, frame);
+			merged_id(decoder, native, raw->runtime, frame, idle);
 	}
-}
-
-static bool has_native_leaf(const struct merged_stack *merged, bool internals)
-{
-	for (size_t i = 0; i < merged->count; i++)
-		if (!merged->frames[i].hidden || internals)
-			return merged->frames[i].kind == MERGED_NATIVE;
-	return false;
 }
 
 static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,
 		       const struct unwind_stack *native, struct decode_facts *facts)
 {
 	const struct python_stack *python = &decoder->python;
-	bool internals = decoder->options->internals;
+	const struct merged_frame *leaf = leaf_of(decoder);
 	facts->known_to_python = raw->runtime && raw->tstate_count > 0;
 	facts->salvaged = decoder->merged.salvaged;
 	facts->truncated = decoder->merged.truncated;
-	facts->native_leaf = has_native_leaf(&decoder->merged, internals);
+	facts->native_leaf = leaf && leaf->kind == MERGED_NATIVE && raw->stopped;
 	if (native) {
 		facts->guessed = native->guessed > 0;
 		facts->end = native->end;
@@ -379,7 +390,7 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		.collector_count = decoder->collector_count,
 	};
 	merge_stacks(&input, &decoder->merged);
-	number_frames(decoder, native, raw->runtime);
+	number_frames(decoder, native, raw);
 	fill_facts(decoder, raw, native, facts);
 	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;
 }

@@ -37,7 +37,8 @@ static uint32_t find_or_add(struct frame_table *table, uint64_t first, uint64_t 
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame)
 {
 	uint64_t flags = (uint64_t)frame->exact | (uint64_t)frame->guessed << 1 |
-			 (uint64_t)frame->interpreter << 2 | (uint64_t)frame->hidden << 3;
+			 (uint64_t)frame->interpreter << 2 | (uint64_t)frame->hidden << 3 |
+			 (uint64_t)frame->idle << 4;
 	uint64_t module = frame->module ? frame->module->id + 1 : 0;
 	/* Outside every module the address says nothing: all such frames are one. */
 	return find_or_add(table, key_of(RAW_NATIVE, flags, module),
@@ -45,10 +46,10 @@ uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *f
 }
 
 uint32_t frame_table_python(struct frame_table *table, const struct python_code *code,
-			    int32_t line)
+			    int32_t line, bool idle)
 {
-	struct raw_frame frame = {.kind = RAW_PYTHON, .code = code, .line = line};
-	return find_or_add(table, key_of(RAW_PYTHON, 0, (uint32_t)line),
+	struct raw_frame frame = {.kind = RAW_PYTHON, .code = code, .line = line, .idle = idle};
+	return find_or_add(table, key_of(RAW_PYTHON, idle, (uint32_t)line),
 			   (uint64_t)(uintptr_t)code, &frame);
 }
 

@@ -260,6 +260,7 @@ struct raw_frame {
 	struct module *module;            /* NULL: a PC in no module */
 	uint64_t offset;                  /* ELF address in the module */
 	bool exact, guessed, interpreter, hidden;
+	bool idle;                        /* the leaf of a thread that was blocked */
 	const struct python_code *code;
 	int32_t line;
 	const char *mark;                 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
@@ -274,7 +275,7 @@ struct frame_table {
 void frame_table_release(struct frame_table *table);
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame);
 uint32_t frame_table_python(struct frame_table *table, const struct python_code *code,
-			    int32_t line);
+			    int32_t line, bool idle);
 uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
@@ -304,6 +305,7 @@ struct decoder {
 	struct code_range collector[16];
 	size_t collector_count;
 	const char *gc_mark, *gil_mark;
+	bool mark_idle;                   /* profiles: a blocked thread's leaf is of kind idle */
 };
 
 enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };

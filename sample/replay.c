@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,9 +26,8 @@ struct replay {
 	struct profile tree;
 	struct profile_counts counts;
 	struct table modules;      /* id in the file -> index in the decoder's table */
-	struct table threads;      /* tid -> index in names, and in stacks */
+	struct table threads;      /* tid -> index in stacks */
 	struct thread_stack {
-		const char *name;
 		uint32_t *ids;
 		size_t count, capacity;
 	} *stacks;
@@ -246,6 +246,13 @@ static bool read_raw(struct replay *replay, struct error *error)
 	return read_ranges(replay, error);
 }
 
+static uint32_t root_frame(struct replay *replay, pid_t tid)
+{
+	char id[40];
+	snprintf(id, sizeof(id), "thread %d", tid);
+	return frame_table_mark(&replay->decoder.frames, intern_text(replay->strings, id));
+}
+
 static void decode(struct replay *replay)
 {
 	struct decode_facts facts;
@@ -264,9 +271,8 @@ static void decode(struct replay *replay)
 	stack->ids = alloc_room(stack->ids, &stack->capacity, decoder->stack_count + 1,
 				sizeof(*stack->ids));
 	stack->count = 0;
-	if (replay->options.by_thread && stack->name)
-		stack->ids[stack->count++] =
-			frame_table_mark(&replay->decoder.frames, stack->name);
+	if (replay->options.by_thread)
+		stack->ids[stack->count++] = root_frame(replay, replay->raw->tid);
 	memcpy(stack->ids + stack->count, decoder->stack,
 	       decoder->stack_count * sizeof(*stack->ids));
 	stack->count += decoder->stack_count;
@@ -300,8 +306,8 @@ static bool follow_record(struct replay *replay, uint32_t type, struct error *er
 	case CAPTURE_RUNTIME:
 		return read_runtime(replay, error);
 	case CAPTURE_THREAD: {
-		struct thread_stack *stack = stack_of(replay, (pid_t)get(replay, 4));
-		stack->name = get_text(replay);
+		uint32_t root = root_frame(replay, (pid_t)get(replay, 4));
+		replay->decoder.frames.frames[root].mark = get_text(replay);
 		return true;
 	}
 	case CAPTURE_SAMPLE:
@@ -373,6 +379,7 @@ bool replay_file(const char *path, const struct session_options *options,
 	if (!replay.file)
 		return error_set_errno(error, errno, "cannot read %s", path);
 	decoder_init(&replay.decoder, NULL, &replay.options, strings);
+	replay.decoder.mark_idle = true;
 	profile_init(&replay.tree, strings);
 	replay.raw = raw_sample_new();
 	bool well = replay_all(&replay, error);

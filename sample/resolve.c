@@ -30,6 +30,7 @@ struct resolver {
 	bool internals;
 	struct symbolizer *symbolizer;
 	struct cython_sources *sources;
+	struct cython_symbols *symbols; /* of the open module, once a Cython name was met in it */
 	struct table short_files;      /* interned path -> index in short_texts */
 	const char **short_texts;
 	size_t short_count, short_capacity;
@@ -66,6 +67,7 @@ void resolver_free(struct resolver *resolver)
 		return;
 	symbolizer_free(resolver->symbolizer);
 	cython_sources_free(resolver->sources);
+	cython_symbols_free(resolver->symbols);
 	table_release(&resolver->short_files);
 	free(resolver->short_texts);
 	free(resolver->named);
@@ -110,7 +112,9 @@ static void name_python(struct resolver *resolver, uint32_t id, const struct raw
 {
 	const struct python_code *code = raw->code;
 	struct named named = {.frame = {
-		.kind = short_file_is_library(code->file) ? FRAME_PYTHON_LIBRARY : FRAME_PYTHON,
+		.kind = raw->idle                           ? FRAME_IDLE
+			: short_file_is_library(code->file) ? FRAME_PYTHON_LIBRARY
+							    : FRAME_PYTHON,
 		.name = code->name,
 		.file = code->file,
 		.short_file = shorten(resolver, code->file),
@@ -130,7 +134,8 @@ static void name_mark(struct resolver *resolver, uint32_t id, const struct raw_f
 /* What every frame of a module has, whatever its name. */
 static struct frame native_frame(struct resolver *resolver, const struct raw_frame *raw)
 {
-	struct frame frame = {.kind = raw->guessed       ? FRAME_GUESSED
+	struct frame frame = {.kind = raw->idle          ? FRAME_IDLE
+				      : raw->guessed     ? FRAME_GUESSED
 				      : raw->interpreter ? FRAME_INTERPRETER
 							 : FRAME_NATIVE,
 			      .guessed = raw->guessed,
@@ -147,6 +152,21 @@ static struct frame native_frame(struct resolver *resolver, const struct raw_fra
 	return frame;
 }
 
+static void add_symbol(void *context, const char *name)
+{
+	cython_symbols_add(context, name);
+}
+
+/* One name alone can be read in several ways; the names beside it decide. */
+static const struct cython_symbols *module_symbols(struct resolver *resolver)
+{
+	if (!resolver->symbols) {
+		resolver->symbols = cython_symbols_new();
+		symbolizer_each_symbol(resolver->symbolizer, add_symbol, resolver->symbols);
+	}
+	return resolver->symbols;
+}
+
 /* Makes a Cython frame of a native one; false: it is none. */
 static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 			const struct symbolize_frame *symbol, struct named *named)
@@ -158,6 +178,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	struct cython_name name = cython_demangle(resolver->strings, linkage, module);
 	if (name.kind == CYTHON_NOT)
 		return false;
+	name = cython_demangle_in(resolver->strings, module_symbols(resolver), linkage, module);
 	if (name.kind == CYTHON_HELPER) {
 		named->hidden = !resolver->internals;
 		return true;
@@ -165,7 +186,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	named->base = name.base;
 	named->layer = name.layer;
 	named->frame.name = name.name;
-	if (named->frame.kind != FRAME_GUESSED)
+	if (named->frame.kind == FRAME_NATIVE)
 		named->frame.kind = FRAME_CYTHON;
 	named->frame.file = named->frame.short_file = NULL;
 	named->frame.line = 0;
@@ -220,6 +241,8 @@ static bool open_module(struct resolver *resolver, const struct module *module)
 		.root_fd = resolver->target ? target_root(resolver->target) : -1,
 	};
 	struct error error;
+	cython_symbols_free(resolver->symbols);
+	resolver->symbols = NULL;
 	if (symbolizer_open(resolver->symbolizer, &source, &error))
 		return true;
 	log_debug("symbolize", "%s: %s", module->path, error.message);

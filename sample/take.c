@@ -17,6 +17,8 @@
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
 	CPU_REFRESH = 16,    /* samples between two looks at the CPU a thread runs on */
+	/* In an epilogue, the unwind information of a just popped register still names its place. */
+	RED_ZONE = 128,
 	MAX_PREDICTED = RAW_MAX_RANGES / 2,
 };
 
@@ -47,8 +49,9 @@ static void copy_memory(const struct taker *taker, struct thread_slot *slot,
 			struct raw_sample *raw)
 {
 	bool sure;
-	struct target_range stack = {raw->registers.value[REGISTER_RSP],
-				     stack_size(taker, slot, &raw->registers, &sure)};
+	size_t size = stack_size(taker, slot, &raw->registers, &sure);
+	struct target_range stack = {raw->registers.value[REGISTER_RSP] - RED_ZONE,
+				     size + RED_ZONE};
 	if (sure && slot->predicted_count > 0) {
 		slot->predicted[0] = stack;
 		raw_sample_prefetch(raw, taker->target, slot->predicted, slot->predicted_count);
@@ -167,7 +170,11 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 	if (!target_thread_wait(slot->files, &now, &error))
 		return TAKE_GONE;
 	/* The same call with the same stack pointer: it has not moved while it was copied. */
-	return same_wait(&now, wait) ? TAKE_OK : TAKE_MOVED;
+	if (same_wait(&now, wait))
+		return TAKE_OK;
+	/* The code objects in it were copied for nothing. */
+	python_known_codes_clear(taker->known);
+	return TAKE_MOVED;
 }
 
 void take_learn(struct thread_slot *slot, const struct raw_sample *raw)
@@ -175,7 +182,7 @@ void take_learn(struct thread_slot *slot, const struct raw_sample *raw)
 	size_t count = 1;
 	for (size_t i = 0; i < raw->range_count && count < MAX_PREDICTED; i++) {
 		const struct raw_range *range = &raw->ranges[i];
-		if (!range->used || range->address == raw->registers.value[REGISTER_RSP])
+		if (!range->used || range->address == raw->registers.value[REGISTER_RSP] - RED_ZONE)
 			continue;
 		if (count >= slot->predicted_capacity)
 			slot->predicted = alloc_room(slot->predicted, &slot->predicted_capacity,

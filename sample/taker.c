@@ -113,6 +113,8 @@ static void follow_threads(struct recorder *recorder, uint64_t now)
 			return;
 	}
 	follow_runtime(recorder);
+	if (atomic_exchange(&recorder->forget_codes, false))
+		python_known_codes_clear(taker->known);
 	if (taker->runtime && python_threads_stamp(taker->runtime, target_memory(taker->target),
 						   &stamp, NULL) &&
 	    (!taker->join.valid || stamp != taker->join.stamp))

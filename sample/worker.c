@@ -43,6 +43,8 @@ bool worker_open(struct recorder *recorder, struct error *error)
 	struct decoder *decoder = &recorder->decoder;
 	uint64_t epoch = atomic_load(&recorder->epoch);
 	recorder->opened_ns = clock_now_ns();
+	if (epoch != recorder->worker_epoch)
+		target_follow_exec(recorder->target);
 	recorder->worker_epoch = epoch;
 	if (!module_table_refresh(&decoder->modules, recorder->target, NULL, error))
 		return false;
@@ -88,10 +90,13 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 						recorder->strings);
 	slot->name_known = slot->name != NULL;
 	const char *name = slot->name ? slot->name : slot->comm;
-	char text[300];
+	char id[40], text[300];
+	snprintf(id, sizeof(id), "thread %d", slot->tid);
 	snprintf(text, sizeof(text), "thread %d \"%s\"", slot->tid, name);
-	slot->root_frame = frame_table_mark(&recorder->decoder.frames,
-					    intern_text(recorder->strings, text));
+	const char *mark = intern_text(recorder->strings, text);
+	struct frame_table *frames = &recorder->decoder.frames;
+	slot->root_frame = frame_table_mark(frames, intern_text(recorder->strings, id));
+	frames->frames[slot->root_frame].mark = mark; /* the name known best, for all its samples */
 	if (recorder->capture)
 		capture_thread(recorder->capture, slot->tid, text);
 }
@@ -155,6 +160,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	atomic_store(&slot->last_valid, good);
 	if (!good) {
 		recorder->counts.torn += result == DECODE_TORN;
+		atomic_store(&recorder->forget_codes, true);
 		return;
 	}
 	if (left_out(recorder, &facts))

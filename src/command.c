@@ -10,10 +10,14 @@
 
 enum { STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
 
-static void run_child(char *const *argv, const sigset_t *mask, int release_fd, int error_fd)
+static void run_child(char *const *argv, const sigset_t *mask, const struct rlimit *file_limit,
+		      int release_fd, int error_fd)
 {
 	char byte;
 	sigprocmask(SIG_SETMASK, mask, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (setrlimit(RLIMIT_NOFILE, file_limit) != 0)
+		_exit(STATUS_CANNOT_EXECUTE);
 	if (read(release_fd, &byte, 1) != 1)
 		_exit(STATUS_NOT_FOUND); /* precord gave up */
 	execvp(argv[0], argv);
@@ -23,8 +27,8 @@ static void run_child(char *const *argv, const sigset_t *mask, int release_fd, i
 	_exit(failure == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
 }
 
-bool command_start(char *const *argv, const sigset_t *mask, struct command *command,
-		   struct error *error)
+bool command_start(char *const *argv, const sigset_t *mask, const struct rlimit *file_limit,
+		   struct command *command, struct error *error)
 {
 	int release[2], failure[2];
 	if (pipe2(release, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
@@ -35,7 +39,7 @@ bool command_start(char *const *argv, const sigset_t *mask, struct command *comm
 	if (pid == 0) {
 		close(release[1]);
 		close(failure[0]);
-		run_child(argv, mask, release[0], failure[1]);
+		run_child(argv, mask, file_limit, release[0], failure[1]);
 	}
 	close(release[0]);
 	close(failure[1]);

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -15,8 +16,10 @@ struct command {
 	int error_fd;   /* gives the errno of a failed exec; end of file: it runs */
 };
 
-/* Forks; the child waits for its release, then executes argv with the given signal mask. */
-bool MUST_CHECK command_start(char *const *argv, const sigset_t *mask, struct command *command,
+/* Forks; the child waits for its release, then executes argv with the given signal mask and
+ * limit of open files. */
+bool MUST_CHECK command_start(char *const *argv, const sigset_t *mask,
+			      const struct rlimit *file_limit, struct command *command,
 			      struct error *error);
 
 /* After its end: the errno that exec failed with, or 0. */

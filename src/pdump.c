@@ -39,6 +39,8 @@ int main(int argc, char **argv)
 	struct options options;
 	options_parse_pdump(argc, argv, &options);
 	options_apply_log(&options, "pdump");
+	struct rlimit file_limit;
+	report_raise_file_limit(&file_limit);
 	const struct session_options session = report_session_options(&options);
 	struct interner *strings = interner_new();
 	struct dump dump;

@@ -24,7 +24,8 @@ struct recording {
 	struct interner *strings;
 	struct recorder *recorder;
 	struct command command;
-	sigset_t mask;          /* the signals as they were before */
+	sigset_t mask;          /* the signals as they were before ... */
+	struct rlimit file_limit; /* ... and the limit of open files: the command gets them back */
 	int signal_fd;
 	bool progress_shown;
 	bool interrupted;       /* by SIGINT or SIGTERM */
@@ -182,7 +183,8 @@ static int start(struct recording *recording)
 	pid_t pid = options->pid;
 	recording->command.release_fd = -1;
 	if (options->command) {
-		if (!command_start(options->command, &recording->mask, &recording->command, &error))
+		if (!command_start(options->command, &recording->mask,
+				   &recording->file_limit, &recording->command, &error))
 			return failed_status(recording, report_error(&error, 0));
 		pid = recording->command.pid;
 	}
@@ -329,6 +331,7 @@ int main(int argc, char **argv)
 	recording.session = report_session_options(&recording.options);
 	recording.strings = interner_new();
 	block_signals(&recording);
+	report_raise_file_limit(&recording.file_limit);
 	int status = failed_status(&recording, EXIT_IO);
 	if (check_outputs(&recording))
 		status = start(&recording);

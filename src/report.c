@@ -67,3 +67,15 @@ struct output_options report_output_options(const struct options *options)
 		.color = options->color,
 	};
 }
+
+void report_raise_file_limit(struct rlimit *before)
+{
+	if (getrlimit(RLIMIT_NOFILE, before) != 0) {
+		*before = (struct rlimit){1024, RLIM_INFINITY};
+		return;
+	}
+	struct rlimit raised = *before;
+	raised.rlim_cur = raised.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &raised) != 0)
+		log_verbose("the limit of open files stays as it is");
+}

@@ -3,6 +3,7 @@
 #ifndef SRC_REPORT_H
 #define SRC_REPORT_H
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -25,6 +26,10 @@ int report_error(const struct error *error, pid_t pid);
 
 /* The sampling options that stand on the command line. */
 struct session_options report_session_options(const struct options *options);
+
+/* As many open files as are allowed: one is kept for each library, three for each thread.
+ * *before: the limit as it was. */
+void report_raise_file_limit(struct rlimit *before);
 
 /* ... and those of the output. */
 struct output_options report_output_options(const struct options *options);

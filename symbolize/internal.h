@@ -86,6 +86,10 @@ struct symbol_match {
 	uint64_t start;
 };
 
+/* Calls `visit` with the name of each symbol. */
+void symbol_table_each(const struct symbol_table *table,
+		       void (*visit)(void *context, const char *name), void *context);
+
 /*
  * The symbol that covers pc by its size, or a sizeless one where fde (NULL: none) starts. Among
  * several of one start the one named `wanted` (NULL: any), with or without a suffix.

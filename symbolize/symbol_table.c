@@ -79,6 +79,17 @@ void symbol_table_sort(struct symbol_table *table)
 	interval_sort(&table->ranges);
 }
 
+void symbol_table_each(const struct symbol_table *table,
+		       void (*visit)(void *context, const char *name), void *context)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct symbol *symbol = &table->symbols[i];
+		const char *text = elf_strptr(symbol->elf, symbol->strings, symbol->name);
+		if (text && *text)
+			visit(context, text);
+	}
+}
+
 /* "memcpy@@GLIBC_2.14" -> "memcpy" */
 static bool symbol_name(const struct symbol *symbol, uint64_t start, struct symbol_match *match)
 {

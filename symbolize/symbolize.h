@@ -61,6 +61,11 @@ bool MUST_CHECK symbolizer_open(struct symbolizer *symbolizer,
 void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		  struct symbolize_result *result);
 
+/* Calls `visit` with every function symbol of the open module (and of its debug file), in no
+ * particular order; the name is valid during the call. */
+void symbolizer_each_symbol(struct symbolizer *symbolizer,
+			    void (*visit)(void *context, const char *name), void *context);
+
 /*
  * C++ (and Rust, D ...) names by libiberty, without parameters; interned; the name itself when it
  * is not mangled.

@@ -158,6 +158,16 @@ static void build_tables(struct symbolizer *symbolizer)
 	interval_sort(&symbolizer->fdes);
 }
 
+void symbolizer_each_symbol(struct symbolizer *symbolizer,
+			    void (*visit)(void *context, const char *name), void *context)
+{
+	if (!symbolizer->open)
+		return;
+	if (!symbolizer->tables_built)
+		build_tables(symbolizer);
+	symbol_table_each(&symbolizer->symbols, visit, context);
+}
+
 /* The symbol's suffixes (".cold", ".isra.0") are worth keeping; DWARF knows the source's name. */
 static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match *match,
 		       struct symbolize_result *result)

@@ -175,6 +175,7 @@ static bool read_executable(struct target *target, struct error *error)
 	if (size < 0)
 		return error_set_errno(error, errno, "cannot read process %d", (int)target->pid);
 	link[size] = '\0';
+	free(target->executable);
 	target->executable = alloc_string(link);
 	return true;
 }
@@ -230,6 +231,15 @@ void target_free(struct target *target)
 	free(target->executable);
 	free(target->state);
 	free(target);
+}
+
+void target_follow_exec(struct target *target)
+{
+	struct error ignored; /* it may have ended meanwhile: then the old names stand */
+	if (!read_executable(target, &ignored))
+		return;
+	free(target->command_line);
+	target->command_line = read_command_line(target->directory);
 }
 
 pid_t target_pid(const struct target *target)

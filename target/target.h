@@ -39,6 +39,10 @@ pid_t target_pid(const struct target *target);
 const char *target_command_line(const struct target *target); /* "python3 train.py", clean UTF-8 */
 const char *target_executable(const struct target *target);   /* as the target names it */
 
+/* After the process executed another program: reads the two anew. The strings given out before
+ * are freed; no other thread of ours may use them meanwhile. */
+void target_follow_exec(struct target *target);
+
 /* Reads by process_vm_readv; any thread of ours, also in the pause. Lives as long as target. */
 const struct memory_reader *target_memory(const struct target *target);
 
