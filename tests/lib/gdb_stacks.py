@@ -29,10 +29,21 @@ def python_frames(frame):
     return [[name, file, 0 if line == "?" else int(line)] for file, line, name in found]
 
 
+def find_vdso():
+    with open(f"/proc/{gdb.selected_inferior().pid}/maps") as maps:
+        for line in maps:
+            if line.rstrip().endswith("[vdso]"):
+                first, end = line.split()[0].split("-")
+                return range(int(first, 16), int(end, 16))
+    return range(0)
+
+
+VDSO = find_vdso()
+
+
 def module(address):
     """The file that holds an address; "[vdso]" for the kernel's page."""
-    file = gdb.current_progspace().objfile_for_address(address)
-    if file is not None and "system-supplied DSO" in file.filename:
+    if address in VDSO:
         return "[vdso]"
     return gdb.solib_name(address) or gdb.current_progspace().filename
 
@@ -57,6 +68,8 @@ def main():
         thread.switch()
         frames, frame = [], gdb.newest_frame()
         while frame is not None and frame.is_valid() and len(frames) < 20000:
+            if frame.pc() < 4096:
+                break    # what a new thread returns to
             if frame.type() != gdb.TAILCALL_FRAME:
                 frames.append(whole(frame))
             try:

@@ -364,12 +364,11 @@ def sampled(recording, pid, output):
     """Waits until a recording has samples: SIGUSR1 makes it write what there is (as folded lines)."""
     attached(recording, pid)
 
-    def has_samples():
-        if recording.poll() is not None:
-            return True
+    end = time.monotonic() + DEADLINE
+    while recording.poll() is None and not (os.path.exists(output) and os.path.getsize(output)):
+        expect(time.monotonic() < end, "no samples")
         recording.send_signal(signal.SIGUSR1)
-        return os.path.exists(output) and os.path.getsize(output) > 0
-    wait_until(has_samples, "there are samples")
+        select.select([], [], [], 0.1)     # time to take some, and to write them
 
 
 # ---- what they print ------------------------------------------------------------------------
