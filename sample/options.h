@@ -5,10 +5,10 @@
 
 /* Which evidence ties an OS thread to a Python thread state. */
 enum join_method {
-	JOIN_AUTO,        /* all there is, compared with one another */
-	JOIN_NATIVE_ID,   /* PyThreadState.native_thread_id (3.11+) */
-	JOIN_FS_BASE,     /* fs_base is PyThreadState.thread_id */
-	JOIN_RBX,         /* RBX of the outermost frames is a thread_id */
+	JOIN_AUTO,	  /* all there is, compared with one another */
+	JOIN_NATIVE_ID,	  /* PyThreadState.native_thread_id (3.11+) */
+	JOIN_FS_BASE,	  /* fs_base is PyThreadState.thread_id */
+	JOIN_RBX,	  /* RBX of the outermost frames is a thread_id */
 	JOIN_PTHREAD_TID, /* struct pthread.tid behind the thread_id */
 };
 

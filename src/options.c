@@ -15,67 +15,104 @@
 
 enum { USAGE_STATUS = 2 };
 
+/* clang-format off: a table */
 /* Keys of options that have no letter. */
 enum {
-	KEY_INTERNALS = 0x100, KEY_NATIVE_THREADS, KEY_JOIN, KEY_UNWINDER, KEY_FULL_FILENAMES,
-	KEY_THREAD, KEY_COLOR, KEY_DEBUG, KEY_USAGE, KEY_MODE, KEY_FLAME, KEY_ICICLE, KEY_TITLE,
-	KEY_MIN_WIDTH, KEY_CAPTURE,
+	KEY_INTERNALS = 0x100,
+	KEY_NATIVE_THREADS,
+	KEY_JOIN,
+	KEY_UNWINDER,
+	KEY_FULL_FILENAMES,
+	KEY_THREAD,
+	KEY_COLOR,
+	KEY_DEBUG,
+	KEY_USAGE,
+	KEY_MODE,
+	KEY_FLAME,
+	KEY_ICICLE,
+	KEY_TITLE,
+	KEY_MIN_WIDTH,
+	KEY_CAPTURE
 };
 
 static const struct argp_option common_options[] = {
-	{ "pid", 'p', "PID", 0, "The process to look at; the same as PID alone", 1 },
-	{ "native", 'n', NULL, 0, "Native frames (C, C++, Cython, Rust, Fortran) merged with the"
-	  " Python frames; without it Python frames only", 2 },
-	{ "gil", 'g', NULL, 0, "Only the thread that holds the GIL", 2 },
-	{ "thread", KEY_THREAD, "TID", 0, "Only this OS thread (repeatable)", 2 },
-	{ "native-threads", KEY_NATIVE_THREADS, "yes|no", 0, "Threads that Python does not know"
-	  " (OpenMP, BLAS, Rust); default: yes with --native", 2 },
-	{ "internals", KEY_INTERNALS, NULL, 0, "Keep the interpreter's own frames", 2 },
-	{ "full-filenames", KEY_FULL_FILENAMES, NULL, 0, "Do not shorten paths", 3 },
-	{ "color", KEY_COLOR, "WHEN", 0, "auto (default), always or never; NO_COLOR is respected",
-	  3 },
-	{ "join", KEY_JOIN, "METHOD", 0, "Evidence that ties OS threads to Python threads: auto"
-	  " (default), native-id, fs-base, rbx or pthread-tid (debugging)", 8 },
-	{ "unwinder", KEY_UNWINDER, "KIND", 0, "snapshot (default): unwind a copy; ptrace:"
-	  " libunwind-ptrace on the stopped thread, for debugging", 8 },
-	{ "quiet", 'q', NULL, 0, "Errors only on stderr", 9 },
-	{ "verbose", 'v', NULL, 0, "More on stderr", 9 },
-	{ "debug", KEY_DEBUG, "AREA", 0, "Much more on stderr about one area: target, unwind,"
-	  " python, sample, symbolize, cython, pause, all ... (repeatable)", 9 },
-	{ "help", 'h', NULL, 0, "Print this help and exit", 10 },
-	{ "usage", KEY_USAGE, NULL, OPTION_HIDDEN, NULL, 10 },
-	{ "version", 'V', NULL, 0, "Print the version and exit", 10 },
-	{ 0 },
+	{"pid", 'p', "PID", 0, "The process to look at; the same as PID alone", 1},
+	{"native", 'n', NULL, 0,
+	 "Native frames (C, C++, Cython, Rust, Fortran) merged with the"
+	 " Python frames; without it Python frames only",
+	 2},
+	{"gil", 'g', NULL, 0, "Only the thread that holds the GIL", 2},
+	{"thread", KEY_THREAD, "TID", 0, "Only this OS thread (repeatable)", 2},
+	{"native-threads", KEY_NATIVE_THREADS, "yes|no", 0,
+	 "Threads that Python does not know"
+	 " (OpenMP, BLAS, Rust); default: yes with --native",
+	 2},
+	{"internals", KEY_INTERNALS, NULL, 0, "Keep the interpreter's own frames", 2},
+	{"full-filenames", KEY_FULL_FILENAMES, NULL, 0, "Do not shorten paths", 3},
+	{"color", KEY_COLOR, "WHEN", 0, "auto (default), always or never; NO_COLOR is respected",
+	 3},
+	{"join", KEY_JOIN, "METHOD", 0,
+	 "Evidence that ties OS threads to Python threads: auto"
+	 " (default), native-id, fs-base, rbx or pthread-tid (debugging)",
+	 8},
+	{"unwinder", KEY_UNWINDER, "KIND", 0,
+	 "snapshot (default): unwind a copy; ptrace:"
+	 " libunwind-ptrace on the stopped thread, for debugging",
+	 8},
+	{"quiet", 'q', NULL, 0, "Errors only on stderr", 9},
+	{"verbose", 'v', NULL, 0, "More on stderr", 9},
+	{"debug", KEY_DEBUG, "AREA", 0,
+	 "Much more on stderr about one area: target, unwind,"
+	 " python, sample, symbolize, cython, pause, all ... (repeatable)",
+	 9},
+	{"help", 'h', NULL, 0, "Print this help and exit", 10},
+	{"usage", KEY_USAGE, NULL, OPTION_HIDDEN, NULL, 10},
+	{"version", 'V', NULL, 0, "Print the version and exit", 10},
+	{0},
 };
 
 static const struct argp_option pdump_options[] = {
-	{ "json", 'j', NULL, 0, "JSON instead of text", 3 },
-	{ "idle", 'i', NULL, 0, "Accepted; idle threads are always shown", 2 },
-	{ 0 },
+	{"json", 'j', NULL, 0, "JSON instead of text", 3},
+	{"idle", 'i', NULL, 0, "Accepted; idle threads are always shown", 2},
+	{0},
 };
 
 static const struct argp_option precord_options[] = {
-	{ "output", 'o', "FILE", 0, "Write the profile there, the format by the suffix"
-	  " (repeatable; - is stdout); default: a flame graph named CMD-PID-TIME.svg", 1 },
-	{ "format", 'f', "FORMAT", 0, "svg, folded or json, whatever the suffix says", 1 },
-	{ "rate", 'r', "HZ", 0, "Samples a second of each thread: 0.1 to 100000, 10khz works;"
-	  " default 100", 1 },
-	{ "duration", 'd', "SECONDS", 0, "Stop after this time; default: when the process ends, or"
-	  " at Ctrl-C", 1 },
-	{ "idle", 'i', NULL, 0, "Count idle threads, too; the same as --mode=wall", 2 },
-	{ "mode", KEY_MODE, "MODE", 0, "running (default): threads on a CPU or waiting for one;"
-	  " wall: all threads", 2 },
-	{ "threads", 't', NULL, 0, "A root frame for each thread", 3 },
-	{ "function", 'F', NULL, 0, "No line numbers: one box a function", 3 },
-	{ "flame", KEY_FLAME, NULL, 0, "SVG with the root at the bottom (default)", 4 },
-	{ "icicle", KEY_ICICLE, NULL, 0, "SVG with the root at the top", 4 },
-	{ "title", KEY_TITLE, "TEXT", 0, "Title of the SVG", 4 },
-	{ "min-width", KEY_MIN_WIDTH, "PCT", 0, "Leave out boxes below this share of all samples;"
-	  " default 0.1 per cent", 4 },
-	{ "capture", KEY_CAPTURE, "FILE", 0, "Write the raw samples, too, to be replayed without"
-	  " the process (debugging)", 8 },
-	{ 0 },
+	{"output", 'o', "FILE", 0,
+	 "Write the profile there, the format by the suffix"
+	 " (repeatable; - is stdout); default: a flame graph named CMD-PID-TIME.svg",
+	 1},
+	{"format", 'f', "FORMAT", 0, "svg, folded or json, whatever the suffix says", 1},
+	{"rate", 'r', "HZ", 0,
+	 "Samples a second of each thread: 0.1 to 100000, 10khz works;"
+	 " default 100",
+	 1},
+	{"duration", 'd', "SECONDS", 0,
+	 "Stop after this time; default: when the process ends, or"
+	 " at Ctrl-C",
+	 1},
+	{"idle", 'i', NULL, 0, "Count idle threads, too; the same as --mode=wall", 2},
+	{"mode", KEY_MODE, "MODE", 0,
+	 "running (default): threads on a CPU or waiting for one;"
+	 " wall: all threads",
+	 2},
+	{"threads", 't', NULL, 0, "A root frame for each thread", 3},
+	{"function", 'F', NULL, 0, "No line numbers: one box a function", 3},
+	{"flame", KEY_FLAME, NULL, 0, "SVG with the root at the bottom (default)", 4},
+	{"icicle", KEY_ICICLE, NULL, 0, "SVG with the root at the top", 4},
+	{"title", KEY_TITLE, "TEXT", 0, "Title of the SVG", 4},
+	{"min-width", KEY_MIN_WIDTH, "PCT", 0,
+	 "Leave out boxes below this share of all samples;"
+	 " default 0.1 per cent",
+	 4},
+	{"capture", KEY_CAPTURE, "FILE", 0,
+	 "Write the raw samples, too, to be replayed without"
+	 " the process (debugging)",
+	 8},
+	{0},
 };
+
+/* clang-format on */
 
 /* The place of value in names (NULL-terminated); a usage error that lists them if it is none. */
 static int choose(const struct argp_state *state, const char *option, const char *value,
@@ -151,7 +188,7 @@ static void add_area(const struct argp_state *state, struct options *options, co
 
 static bool choose_color(const struct argp_state *state, const char *value)
 {
-	static const char *const names[] = { "auto", "always", "never", NULL };
+	static const char *const names[] = {"auto", "always", "never", NULL};
 	const int chosen = value ? choose(state, "color", value, names) : 0;
 	if (chosen)
 		return chosen == 1;
@@ -164,8 +201,12 @@ static bool choose_color(const struct argp_state *state, const char *value)
 static enum join_method choose_join(const struct argp_state *state, const char *value)
 {
 	static const char *const names[] = {
-		[JOIN_AUTO] = "auto", [JOIN_NATIVE_ID] = "native-id", [JOIN_FS_BASE] = "fs-base",
-		[JOIN_RBX] = "rbx", [JOIN_PTHREAD_TID] = "pthread-tid", NULL,
+		[JOIN_AUTO] = "auto",
+		[JOIN_NATIVE_ID] = "native-id",
+		[JOIN_FS_BASE] = "fs-base",
+		[JOIN_RBX] = "rbx",
+		[JOIN_PTHREAD_TID] = "pthread-tid",
+		NULL,
 	};
 	return choose(state, "join", value, names);
 }
@@ -173,7 +214,9 @@ static enum join_method choose_join(const struct argp_state *state, const char *
 static enum unwinder_choice choose_unwinder(const struct argp_state *state, const char *value)
 {
 	static const char *const names[] = {
-		[UNWINDER_SNAPSHOT] = "snapshot", [UNWINDER_PTRACE] = "ptrace", NULL,
+		[UNWINDER_SNAPSHOT] = "snapshot",
+		[UNWINDER_PTRACE] = "ptrace",
+		NULL,
 	};
 	return choose(state, "unwinder", value, names);
 }
@@ -181,7 +224,9 @@ static enum unwinder_choice choose_unwinder(const struct argp_state *state, cons
 static enum sample_mode choose_mode(const struct argp_state *state, const char *value)
 {
 	static const char *const names[] = {
-		[MODE_RUNNING] = "running", [MODE_WALL] = "wall", NULL,
+		[MODE_RUNNING] = "running",
+		[MODE_WALL] = "wall",
+		NULL,
 	};
 	return choose(state, "mode", value, names);
 }
@@ -196,7 +241,7 @@ struct parse {
 static error_t parse_native_threads(const struct argp_state *state, struct parse *parse,
 				    const char *value)
 {
-	static const char *const names[] = { "no", "yes", NULL };
+	static const char *const names[] = {"no", "yes", NULL};
 	parse->options->native_threads = choose(state, "native-threads", value, names);
 	parse->native_threads_given = true;
 	return 0;
@@ -216,45 +261,88 @@ static void finish_common(const struct argp_state *state, struct parse *parse)
 		options->native_threads = options->native;
 }
 
+/* clang-format off: a table */
 static error_t parse_common(int key, char *value, struct argp_state *state)
 {
 	struct parse *parse = state->input;
 	struct options *options = parse->options;
 	switch (key) {
-	case 'p': set_pid(state, options, value); return 0;
-	case 'n': options->native = true; return 0;
-	case 'g': options->gil = true; return 0;
-	case KEY_THREAD: add_thread(state, options, value); return 0;
-	case KEY_NATIVE_THREADS: return parse_native_threads(state, parse, value);
-	case KEY_INTERNALS: options->internals = true; return 0;
-	case KEY_FULL_FILENAMES: options->full_filenames = true; return 0;
-	case KEY_COLOR: parse->color = value; return 0;
-	case KEY_JOIN: options->join = choose_join(state, value); return 0;
-	case KEY_UNWINDER: options->unwinder = choose_unwinder(state, value); return 0;
-	case 'q': options->level = LOG_QUIET; return 0;
-	case 'v': options->level = LOG_VERBOSE; return 0;
-	case KEY_DEBUG: add_area(state, options, value); return 0;
-	case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); return 0;
-	case KEY_USAGE: argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK); return 0;
-	case 'V': return print_version(state);
-	case ARGP_KEY_END: finish_common(state, parse); return 0;
-	default: return ARGP_ERR_UNKNOWN;
+	case 'p':
+		set_pid(state, options, value);
+		return 0;
+	case 'n':
+		options->native = true;
+		return 0;
+	case 'g':
+		options->gil = true;
+		return 0;
+	case KEY_THREAD:
+		add_thread(state, options, value);
+		return 0;
+	case KEY_NATIVE_THREADS:
+		return parse_native_threads(state, parse, value);
+	case KEY_INTERNALS:
+		options->internals = true;
+		return 0;
+	case KEY_FULL_FILENAMES:
+		options->full_filenames = true;
+		return 0;
+	case KEY_COLOR:
+		parse->color = value;
+		return 0;
+	case KEY_JOIN:
+		options->join = choose_join(state, value);
+		return 0;
+	case KEY_UNWINDER:
+		options->unwinder = choose_unwinder(state, value);
+		return 0;
+	case 'q':
+		options->level = LOG_QUIET;
+		return 0;
+	case 'v':
+		options->level = LOG_VERBOSE;
+		return 0;
+	case KEY_DEBUG:
+		add_area(state, options, value);
+		return 0;
+	case 'h':
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		return 0;
+	case KEY_USAGE:
+		argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+		return 0;
+	case 'V':
+		return print_version(state);
+	case ARGP_KEY_END:
+		finish_common(state, parse);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
 }
+/* clang-format on */
 
 static error_t parse_pdump(int key, char *value, struct argp_state *state)
 {
 	struct parse *parse = state->input;
 	switch (key) {
-	case ARGP_KEY_INIT: state->child_inputs[0] = parse; return 0;
-	case 'j': parse->options->json = true; return 0;
-	case 'i': return 0;
-	case ARGP_KEY_ARG: set_pid(state, parse->options, value); return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = parse;
+		return 0;
+	case 'j':
+		parse->options->json = true;
+		return 0;
+	case 'i':
+		return 0;
+	case ARGP_KEY_ARG:
+		set_pid(state, parse->options, value);
+		return 0;
 	case ARGP_KEY_END:
 		if (!parse->options->pid)
 			argp_error(state, "which process? give its PID");
 		return 0;
-	default: return ARGP_ERR_UNKNOWN;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
 }
 
@@ -280,8 +368,9 @@ static void choose_formats(const struct argp_state *state, struct options *optio
 		struct options_output *output = &options->outputs[i];
 		output->format = options->format;
 		if (output->format == OUTPUT_UNKNOWN)
-			output->format = strcmp(output->path, "-") == 0 ?
-				OUTPUT_FOLDED : output_format_by_file(output->path);
+			output->format = strcmp(output->path, "-") == 0
+						 ? OUTPUT_FOLDED
+						 : output_format_by_file(output->path);
 		if (output->format == OUTPUT_UNKNOWN)
 			argp_error(state, "-o %s: unknown suffix; known are %s (or say -f FORMAT)",
 				   output->path, output_suffix_list());
@@ -308,40 +397,71 @@ static void finish_precord(const struct argp_state *state, struct options *optio
 	choose_formats(state, options);
 }
 
+/* clang-format off: a table */
 static error_t parse_precord(int key, char *value, struct argp_state *state)
 {
-	static const struct unit rates[] = { { "hz", 1 }, { "khz", 1000 }, { "k", 1000 }, { 0 } };
-	static const struct unit seconds[] = { { "s", 1 }, { 0 } };
-	static const struct unit percents[] = { { "%", 1 }, { 0 } };
+	static const struct unit rates[] = {{"hz", 1}, {"khz", 1000}, {"k", 1000}, {0}};
+	static const struct unit seconds[] = {{"s", 1}, {0}};
+	static const struct unit percents[] = {{"%", 1}, {0}};
 	struct parse *parse = state->input;
 	struct options *options = parse->options;
 	switch (key) {
-	case ARGP_KEY_INIT: state->child_inputs[0] = parse; return 0;
-	case 'o': add_output(state, options, value); return 0;
-	case 'f': options->format = parse_format(state, value); return 0;
-	case 'r': options->rate = parse_number(state, "rate", value, rates, 0.1, 100000); return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = parse;
+		return 0;
+	case 'o':
+		add_output(state, options, value);
+		return 0;
+	case 'f':
+		options->format = parse_format(state, value);
+		return 0;
+	case 'r':
+		options->rate = parse_number(state, "rate", value, rates, 0.1, 100000);
+		return 0;
 	case 'd':
 		options->duration = parse_number(state, "duration", value, seconds, 0.001, 1e8);
 		return 0;
-	case 'i': options->mode = MODE_WALL; return 0;
-	case KEY_MODE: options->mode = choose_mode(state, value); return 0;
-	case 't': options->thread_roots = true; return 0;
-	case 'F': options->lines = false; return 0;
-	case KEY_FLAME: options->icicle = false; return 0;
-	case KEY_ICICLE: options->icicle = true; return 0;
-	case KEY_TITLE: options->title = value; return 0;
+	case 'i':
+		options->mode = MODE_WALL;
+		return 0;
+	case KEY_MODE:
+		options->mode = choose_mode(state, value);
+		return 0;
+	case 't':
+		options->thread_roots = true;
+		return 0;
+	case 'F':
+		options->lines = false;
+		return 0;
+	case KEY_FLAME:
+		options->icicle = false;
+		return 0;
+	case KEY_ICICLE:
+		options->icicle = true;
+		return 0;
+	case KEY_TITLE:
+		options->title = value;
+		return 0;
 	case KEY_MIN_WIDTH:
 		options->min_width = parse_number(state, "min-width", value, percents, 0, 100);
 		return 0;
-	case KEY_CAPTURE: options->capture = value; return 0;
-	case ARGP_KEY_ARG: parse_precord_argument(state, options, value); return 0;
-	case ARGP_KEY_END: finish_precord(state, options); return 0;
-	default: return ARGP_ERR_UNKNOWN;
+	case KEY_CAPTURE:
+		options->capture = value;
+		return 0;
+	case ARGP_KEY_ARG:
+		parse_precord_argument(state, options, value);
+		return 0;
+	case ARGP_KEY_END:
+		finish_precord(state, options);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
 }
+/* clang-format on */
 
-static const struct argp common_argp = { .options = common_options, .parser = parse_common };
-static const struct argp_child children[] = { { &common_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp common_argp = {.options = common_options, .parser = parse_common};
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
 static const struct argp pdump_argp = {
 	.options = pdump_options,
@@ -369,8 +489,8 @@ static const struct argp precord_argp = {
 /* In order, so that "--" is seen for what it is: it separates a PID from a command. */
 static void parse(const struct argp *argp, int argc, char **argv, struct options *options)
 {
-	*options = (struct options){ .rate = 100, .lines = true, .min_width = 0.1 };
-	struct parse input = { .options = options };
+	*options = (struct options){.rate = 100, .lines = true, .min_width = 0.1};
+	struct parse input = {.options = options};
 	argp_err_exit_status = USAGE_STATUS;
 	if (argp_parse(argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &input) != 0)
 		exit(USAGE_STATUS);
@@ -424,7 +544,9 @@ void options_add_default_output(struct options *options, const char *command_lin
 				uint64_t seconds, char *text, size_t size)
 {
 	static const char *const suffixes[] = {
-		[OUTPUT_UNKNOWN] = ".svg", [OUTPUT_SVG] = ".svg", [OUTPUT_FOLDED] = ".folded",
+		[OUTPUT_UNKNOWN] = ".svg",
+		[OUTPUT_SVG] = ".svg",
+		[OUTPUT_FOLDED] = ".folded",
 		[OUTPUT_JSON] = ".json",
 	};
 	if (options->output_count)

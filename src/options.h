@@ -21,14 +21,14 @@ struct options_output {
 /* All strings are those of argv (or of the program): nothing needs release. */
 struct options {
 	/* which process */
-	pid_t pid;            /* 0: none given, start command instead */
-	char **command;       /* precord -- CMD ARG...: NULL-terminated; NULL: attach to pid */
+	pid_t pid;	/* 0: none given, start command instead */
+	char **command; /* precord -- CMD ARG...: NULL-terminated; NULL: attach to pid */
 
 	/* which threads and frames */
 	bool native;
-	bool native_threads;  /* threads that Python does not know; native unless said otherwise */
+	bool native_threads; /* threads that Python does not know; native unless said otherwise */
 	bool internals;
-	bool gil;             /* only the thread that holds the GIL */
+	bool gil;			    /* only the thread that holds the GIL */
 	pid_t threads[OPTIONS_MAX_THREADS]; /* --thread; none: all */
 	size_t thread_count;
 	enum join_method join;
@@ -36,24 +36,24 @@ struct options {
 
 	/* how it is shown */
 	bool full_filenames;
-	bool color;           /* --color, NO_COLOR and the terminal already taken into account */
-	bool json;            /* pdump */
+	bool color; /* --color, NO_COLOR and the terminal already taken into account */
+	bool json;  /* pdump */
 
 	/* precord: when to sample, and what to count */
 	enum sample_mode mode; /* -i is MODE_WALL */
-	double rate;           /* Hz */
+	double rate;	       /* Hz */
 	double duration;       /* seconds of wall time; 0: until the target ends or a signal */
 	bool thread_roots;     /* -t: a root frame for each thread */
-	bool lines;            /* false with -F */
+	bool lines;	       /* false with -F */
 
 	/* precord: what to write. output_count 0: see options_add_default_output */
 	struct options_output outputs[OPTIONS_MAX_OUTPUTS];
 	size_t output_count;
 	enum output_format format; /* -f; OUTPUT_UNKNOWN: by the suffix */
-	const char *title;     /* NULL: made from the command line */
+	const char *title;	   /* NULL: made from the command line */
 	bool icicle;
-	double min_width;      /* per cent */
-	const char *capture;   /* --capture: file for raw samples; NULL: none */
+	double min_width;    /* per cent */
+	const char *capture; /* --capture: file for raw samples; NULL: none */
 
 	/* messages */
 	enum log_level level;

@@ -97,12 +97,12 @@ static void native_threads_follow_native_unless_said_otherwise(void **state)
 		const char *line;
 		bool expected;
 	} cases[] = {
-		{ "pdump 1", false },
-		{ "pdump -n 1", true },
-		{ "pdump 1 --native", true },
-		{ "pdump --native-threads=no -n 1", false },
-		{ "pdump --native-threads=yes 1", true },
-		{ "precord -n --native-threads no 1", false },
+		{"pdump 1", false},
+		{"pdump -n 1", true},
+		{"pdump 1 --native", true},
+		{"pdump --native-threads=no -n 1", false},
+		{"pdump --native-threads=yes 1", true},
+		{"precord -n --native-threads no 1", false},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct words words;
@@ -119,9 +119,9 @@ static void rates_may_have_a_unit(void **state)
 		const char *line;
 		double rate;
 	} cases[] = {
-		{ "precord -r 10khz 1", 10000 },   { "precord -r 10kHz 1", 10000 },
-		{ "precord --rate=0.1 1", 0.1 },   { "precord -r100000 1", 100000 },
-		{ "precord -r 250Hz 1", 250 },     { "precord -r 2.5k 1", 2500 },
+		{"precord -r 10khz 1", 10000}, {"precord -r 10kHz 1", 10000},
+		{"precord --rate=0.1 1", 0.1}, {"precord -r100000 1", 100000},
+		{"precord -r 250Hz 1", 250},   {"precord -r 2.5k 1", 2500},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct words words;
@@ -137,7 +137,7 @@ static void everything_behind_two_dashes_is_the_command(void **state)
 	struct words words;
 	struct options options;
 	parse_line("precord -n -d 2.5 -o a.svg -- python3 x.py -r 3 -- -n", &words, &options);
-	static const char *const expected[] = { "python3", "x.py", "-r", "3", "--", "-n" };
+	static const char *const expected[] = {"python3", "x.py", "-r", "3", "--", "-n"};
 	for (size_t i = 0; i < 6; i++)
 		assert_string_equal(options.command[i], expected[i]);
 	assert_null(options.command[6]);
@@ -182,33 +182,33 @@ static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
 	static const struct {
 		const char *line, *said;
 	} cases[] = {
-		{ "pdump", "PID" },
-		{ "pdump abc", "'abc' is not a process id" },
-		{ "pdump 0", "'0'" },
-		{ "pdump -5", "" },
-		{ "pdump 99999999999999999999", "not a process id" },
-		{ "pdump 1 2", "only one process" },
-		{ "pdump --join=magic 1", "auto, native-id, fs-base, rbx, pthread-tid" },
-		{ "pdump --unwinder=x 1", "snapshot, ptrace" },
-		{ "pdump --thread=x 1", "not a thread id" },
-		{ "pdump --native-threads=maybe 1", "no, yes" },
-		{ "pdump --color=blue 1", "auto, always, never" },
-		{ "pdump -o x.svg 1", "" },
-		{ "precord", "PID" },
-		{ "precord --", "a command" },
-		{ "precord 5 -- ls", "not both" },
-		{ "precord -o x.foo 1", ".svg" },
-		{ "precord -o x 1", ".folded" },
-		{ "precord -f foo 1", "svg, folded, json" },
-		{ "precord --mode=cpu 1", "running, wall" },
-		{ "precord -r 0 1", "0.1 to 100000" },
-		{ "precord -r nan 1", "0.1 to 100000" },
-		{ "precord -r 200khz 1", "0.1 to 100000" },
-		{ "precord -r 10parsec 1", "0.1 to 100000" },
-		{ "precord -d -1 1", "" },
-		{ "precord -d inf 1", "number" },
-		{ "precord --min-width=101 1", "0 to 100" },
-		{ "precord -j 1", "" },
+		{"pdump", "PID"},
+		{"pdump abc", "'abc' is not a process id"},
+		{"pdump 0", "'0'"},
+		{"pdump -5", ""},
+		{"pdump 99999999999999999999", "not a process id"},
+		{"pdump 1 2", "only one process"},
+		{"pdump --join=magic 1", "auto, native-id, fs-base, rbx, pthread-tid"},
+		{"pdump --unwinder=x 1", "snapshot, ptrace"},
+		{"pdump --thread=x 1", "not a thread id"},
+		{"pdump --native-threads=maybe 1", "no, yes"},
+		{"pdump --color=blue 1", "auto, always, never"},
+		{"pdump -o x.svg 1", ""},
+		{"precord", "PID"},
+		{"precord --", "a command"},
+		{"precord 5 -- ls", "not both"},
+		{"precord -o x.foo 1", ".svg"},
+		{"precord -o x 1", ".folded"},
+		{"precord -f foo 1", "svg, folded, json"},
+		{"precord --mode=cpu 1", "running, wall"},
+		{"precord -r 0 1", "0.1 to 100000"},
+		{"precord -r nan 1", "0.1 to 100000"},
+		{"precord -r 200khz 1", "0.1 to 100000"},
+		{"precord -r 10parsec 1", "0.1 to 100000"},
+		{"precord -d -1 1", ""},
+		{"precord -d inf 1", "number"},
+		{"precord --min-width=101 1", "0 to 100"},
+		{"precord -j 1", ""},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char output[4096];
@@ -225,8 +225,8 @@ static void options_that_do_not_exist_yet_are_refused(void **state)
 {
 	(void)state;
 	static const char *const options[] = {
-		"-s", "--nonblocking", "--kernel", "-l", "--locals", "--core=x", "--watch=1",
-		"--snapshot=1", "--include=x", "--exclude=x", "--open", "--live",
+		"-s",	     "--nonblocking", "--kernel",    "-l",	    "--locals", "--core=x",
+		"--watch=1", "--snapshot=1",  "--include=x", "--exclude=x", "--open",	"--live",
 	};
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		char line[64], output[4096];
@@ -257,12 +257,12 @@ static void the_default_file_name_is_harmless(void **state)
 	static const struct {
 		const char *command_line, *line, *expected;
 	} cases[] = {
-		{ "/usr/bin/python3.11 train.py", "precord 1", "python3.11-812-19700101-000000.svg" },
-		{ "python3", "precord -f folded 1", "python3-812-19700101-000000.folded" },
-		{ "", "precord 1", "python-812-19700101-000000.svg" },
-		{ "../../ x", "precord 1", "python-812-19700101-000000.svg" },
-		{ "-rf; x", "precord -f json 1", "python-812-19700101-000000.json" },
-		{ "a\nb\x1b[31m x", "precord 1", "ab31m-812-19700101-000000.svg" },
+		{"/usr/bin/python3.11 train.py", "precord 1", "python3.11-812-19700101-000000.svg"},
+		{"python3", "precord -f folded 1", "python3-812-19700101-000000.folded"},
+		{"", "precord 1", "python-812-19700101-000000.svg"},
+		{"../../ x", "precord 1", "python-812-19700101-000000.svg"},
+		{"-rf; x", "precord -f json 1", "python-812-19700101-000000.json"},
+		{"a\nb\x1b[31m x", "precord 1", "ab31m-812-19700101-000000.svg"},
 	};
 	setenv("TZ", "UTC", 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
