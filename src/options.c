@@ -15,101 +15,67 @@
 
 enum { USAGE_STATUS = 2 };
 
-/* clang-format off: a table */
+/* clang-format off */
 /* Keys of options that have no letter. */
 enum {
-	KEY_INTERNALS = 0x100,
-	KEY_NATIVE_THREADS,
-	KEY_JOIN,
-	KEY_UNWINDER,
-	KEY_FULL_FILENAMES,
-	KEY_THREAD,
-	KEY_COLOR,
-	KEY_DEBUG,
-	KEY_USAGE,
-	KEY_MODE,
-	KEY_FLAME,
-	KEY_ICICLE,
-	KEY_TITLE,
-	KEY_MIN_WIDTH,
-	KEY_CAPTURE
+	KEY_INTERNALS = 0x100, KEY_NATIVE_THREADS, KEY_JOIN, KEY_UNWINDER, KEY_FULL_FILENAMES,
+	KEY_THREAD, KEY_COLOR, KEY_DEBUG, KEY_USAGE, KEY_MODE, KEY_FLAME, KEY_ICICLE, KEY_TITLE,
+	KEY_MIN_WIDTH, KEY_CAPTURE
 };
 
 static const struct argp_option common_options[] = {
-	{"pid", 'p', "PID", 0, "The process to look at; the same as PID alone", 1},
-	{"native", 'n', NULL, 0,
-	 "Native frames (C, C++, Cython, Rust, Fortran) merged with the"
-	 " Python frames; without it Python frames only",
-	 2},
-	{"gil", 'g', NULL, 0, "Only the thread that holds the GIL", 2},
-	{"thread", KEY_THREAD, "TID", 0, "Only this OS thread (repeatable)", 2},
-	{"native-threads", KEY_NATIVE_THREADS, "yes|no", 0,
-	 "Threads that Python does not know"
-	 " (OpenMP, BLAS, Rust); default: yes with --native",
-	 2},
-	{"internals", KEY_INTERNALS, NULL, 0, "Keep the interpreter's own frames", 2},
-	{"full-filenames", KEY_FULL_FILENAMES, NULL, 0, "Do not shorten paths", 3},
-	{"color", KEY_COLOR, "WHEN", 0, "auto (default), always or never; NO_COLOR is respected",
-	 3},
-	{"join", KEY_JOIN, "METHOD", 0,
-	 "Evidence that ties OS threads to Python threads: auto"
-	 " (default), native-id, fs-base, rbx or pthread-tid (debugging)",
-	 8},
-	{"unwinder", KEY_UNWINDER, "KIND", 0,
-	 "snapshot (default): unwind a copy; ptrace:"
-	 " libunwind-ptrace on the stopped thread, for debugging",
-	 8},
-	{"quiet", 'q', NULL, 0, "Errors only on stderr", 9},
-	{"verbose", 'v', NULL, 0, "More on stderr", 9},
-	{"debug", KEY_DEBUG, "AREA", 0,
-	 "Much more on stderr about one area: target, unwind,"
-	 " python, sample, symbolize, cython, pause, all ... (repeatable)",
-	 9},
-	{"help", 'h', NULL, 0, "Print this help and exit", 10},
-	{"usage", KEY_USAGE, NULL, OPTION_HIDDEN, NULL, 10},
-	{"version", 'V', NULL, 0, "Print the version and exit", 10},
-	{0},
+	{ "pid", 'p', "PID", 0, "The process to look at; the same as PID alone", 1 },
+	{ "native", 'n', NULL, 0, "Native frames (C, C++, Cython, Rust, Fortran) merged with the"
+	  " Python frames; without it Python frames only", 2 },
+	{ "gil", 'g', NULL, 0, "Only the thread that holds the GIL", 2 },
+	{ "thread", KEY_THREAD, "TID", 0, "Only this OS thread (repeatable)", 2 },
+	{ "native-threads", KEY_NATIVE_THREADS, "yes|no", 0, "Threads that Python does not know"
+	  " (OpenMP, BLAS, Rust); default: yes with --native", 2 },
+	{ "internals", KEY_INTERNALS, NULL, 0, "Keep the interpreter's own frames", 2 },
+	{ "full-filenames", KEY_FULL_FILENAMES, NULL, 0, "Do not shorten paths", 3 },
+	{ "color", KEY_COLOR, "WHEN", 0, "auto (default), always or never; NO_COLOR is respected",
+	  3 },
+	{ "join", KEY_JOIN, "METHOD", 0, "Evidence that ties OS threads to Python threads: auto"
+	  " (default), native-id, fs-base, rbx or pthread-tid (debugging)", 8 },
+	{ "unwinder", KEY_UNWINDER, "KIND", 0, "snapshot (default): unwind a copy; ptrace:"
+	  " libunwind-ptrace on the stopped thread, for debugging", 8 },
+	{ "quiet", 'q', NULL, 0, "Errors only on stderr", 9 },
+	{ "verbose", 'v', NULL, 0, "More on stderr", 9 },
+	{ "debug", KEY_DEBUG, "AREA", 0, "Much more on stderr about one area: target, unwind,"
+	  " python, sample, symbolize, cython, pause, all ... (repeatable)", 9 },
+	{ "help", 'h', NULL, 0, "Print this help and exit", 10 },
+	{ "usage", KEY_USAGE, NULL, OPTION_HIDDEN, NULL, 10 },
+	{ "version", 'V', NULL, 0, "Print the version and exit", 10 },
+	{ 0 },
 };
 
 static const struct argp_option pdump_options[] = {
-	{"json", 'j', NULL, 0, "JSON instead of text", 3},
-	{"idle", 'i', NULL, 0, "Accepted; idle threads are always shown", 2},
-	{0},
+	{ "json", 'j', NULL, 0, "JSON instead of text", 3 },
+	{ "idle", 'i', NULL, 0, "Accepted; idle threads are always shown", 2 },
+	{ 0 },
 };
 
 static const struct argp_option precord_options[] = {
-	{"output", 'o', "FILE", 0,
-	 "Write the profile there, the format by the suffix"
-	 " (repeatable; - is stdout); default: a flame graph named CMD-PID-TIME.svg",
-	 1},
-	{"format", 'f', "FORMAT", 0, "svg, folded or json, whatever the suffix says", 1},
-	{"rate", 'r', "HZ", 0,
-	 "Samples a second of each thread: 0.1 to 100000, 10khz works;"
-	 " default 100",
-	 1},
-	{"duration", 'd', "SECONDS", 0,
-	 "Stop after this time; default: when the process ends, or"
-	 " at Ctrl-C",
-	 1},
-	{"idle", 'i', NULL, 0, "Count idle threads, too; the same as --mode=wall", 2},
-	{"mode", KEY_MODE, "MODE", 0,
-	 "running (default): threads on a CPU or waiting for one;"
-	 " wall: all threads",
-	 2},
-	{"threads", 't', NULL, 0, "A root frame for each thread", 3},
-	{"function", 'F', NULL, 0, "No line numbers: one box a function", 3},
-	{"flame", KEY_FLAME, NULL, 0, "SVG with the root at the bottom (default)", 4},
-	{"icicle", KEY_ICICLE, NULL, 0, "SVG with the root at the top", 4},
-	{"title", KEY_TITLE, "TEXT", 0, "Title of the SVG", 4},
-	{"min-width", KEY_MIN_WIDTH, "PCT", 0,
-	 "Leave out boxes below this share of all samples;"
-	 " default 0.1 per cent",
-	 4},
-	{"capture", KEY_CAPTURE, "FILE", 0,
-	 "Write the raw samples, too, to be replayed without"
-	 " the process (debugging)",
-	 8},
-	{0},
+	{ "output", 'o', "FILE", 0, "Write the profile there, the format by the suffix"
+	  " (repeatable; - is stdout); default: a flame graph named CMD-PID-TIME.svg", 1 },
+	{ "format", 'f', "FORMAT", 0, "svg, folded or json, whatever the suffix says", 1 },
+	{ "rate", 'r', "HZ", 0, "Samples a second of each thread: 0.1 to 100000, 10khz works;"
+	  " default 100", 1 },
+	{ "duration", 'd', "SECONDS", 0, "Stop after this time; default: when the process ends, or"
+	  " at Ctrl-C", 1 },
+	{ "idle", 'i', NULL, 0, "Count idle threads, too; the same as --mode=wall", 2 },
+	{ "mode", KEY_MODE, "MODE", 0, "running (default): threads on a CPU or waiting for one;"
+	  " wall: all threads", 2 },
+	{ "threads", 't', NULL, 0, "A root frame for each thread", 3 },
+	{ "function", 'F', NULL, 0, "No line numbers: one box a function", 3 },
+	{ "flame", KEY_FLAME, NULL, 0, "SVG with the root at the bottom (default)", 4 },
+	{ "icicle", KEY_ICICLE, NULL, 0, "SVG with the root at the top", 4 },
+	{ "title", KEY_TITLE, "TEXT", 0, "Title of the SVG", 4 },
+	{ "min-width", KEY_MIN_WIDTH, "PCT", 0, "Leave out boxes below this share of all samples;"
+	  " default 0.1 per cent", 4 },
+	{ "capture", KEY_CAPTURE, "FILE", 0, "Write the raw samples, too, to be replayed without"
+	  " the process (debugging)", 8 },
+	{ 0 },
 };
 
 /* clang-format on */
@@ -261,63 +227,30 @@ static void finish_common(const struct argp_state *state, struct parse *parse)
 		options->native_threads = options->native;
 }
 
-/* clang-format off: a table */
+/* clang-format off */
 static error_t parse_common(int key, char *value, struct argp_state *state)
 {
 	struct parse *parse = state->input;
 	struct options *options = parse->options;
 	switch (key) {
-	case 'p':
-		set_pid(state, options, value);
-		return 0;
-	case 'n':
-		options->native = true;
-		return 0;
-	case 'g':
-		options->gil = true;
-		return 0;
-	case KEY_THREAD:
-		add_thread(state, options, value);
-		return 0;
-	case KEY_NATIVE_THREADS:
-		return parse_native_threads(state, parse, value);
-	case KEY_INTERNALS:
-		options->internals = true;
-		return 0;
-	case KEY_FULL_FILENAMES:
-		options->full_filenames = true;
-		return 0;
-	case KEY_COLOR:
-		parse->color = value;
-		return 0;
-	case KEY_JOIN:
-		options->join = choose_join(state, value);
-		return 0;
-	case KEY_UNWINDER:
-		options->unwinder = choose_unwinder(state, value);
-		return 0;
-	case 'q':
-		options->level = LOG_QUIET;
-		return 0;
-	case 'v':
-		options->level = LOG_VERBOSE;
-		return 0;
-	case KEY_DEBUG:
-		add_area(state, options, value);
-		return 0;
-	case 'h':
-		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-		return 0;
-	case KEY_USAGE:
-		argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
-		return 0;
-	case 'V':
-		return print_version(state);
-	case ARGP_KEY_END:
-		finish_common(state, parse);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
+	case 'p': set_pid(state, options, value); return 0;
+	case 'n': options->native = true; return 0;
+	case 'g': options->gil = true; return 0;
+	case KEY_THREAD: add_thread(state, options, value); return 0;
+	case KEY_NATIVE_THREADS: return parse_native_threads(state, parse, value);
+	case KEY_INTERNALS: options->internals = true; return 0;
+	case KEY_FULL_FILENAMES: options->full_filenames = true; return 0;
+	case KEY_COLOR: parse->color = value; return 0;
+	case KEY_JOIN: options->join = choose_join(state, value); return 0;
+	case KEY_UNWINDER: options->unwinder = choose_unwinder(state, value); return 0;
+	case 'q': options->level = LOG_QUIET; return 0;
+	case 'v': options->level = LOG_VERBOSE; return 0;
+	case KEY_DEBUG: add_area(state, options, value); return 0;
+	case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); return 0;
+	case KEY_USAGE: argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK); return 0;
+	case 'V': return print_version(state);
+	case ARGP_KEY_END: finish_common(state, parse); return 0;
+	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 /* clang-format on */
@@ -397,65 +330,36 @@ static void finish_precord(const struct argp_state *state, struct options *optio
 	choose_formats(state, options);
 }
 
-/* clang-format off: a table */
+/* clang-format off */
 static error_t parse_precord(int key, char *value, struct argp_state *state)
 {
-	static const struct unit rates[] = {{"hz", 1}, {"khz", 1000}, {"k", 1000}, {0}};
-	static const struct unit seconds[] = {{"s", 1}, {0}};
-	static const struct unit percents[] = {{"%", 1}, {0}};
+	static const struct unit rates[] = { { "hz", 1 }, { "khz", 1000 }, { "k", 1000 }, { 0 } };
+	static const struct unit seconds[] = { { "s", 1 }, { 0 } };
+	static const struct unit percents[] = { { "%", 1 }, { 0 } };
 	struct parse *parse = state->input;
 	struct options *options = parse->options;
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = parse;
-		return 0;
-	case 'o':
-		add_output(state, options, value);
-		return 0;
-	case 'f':
-		options->format = parse_format(state, value);
-		return 0;
-	case 'r':
-		options->rate = parse_number(state, "rate", value, rates, 0.1, 100000);
-		return 0;
+	case ARGP_KEY_INIT: state->child_inputs[0] = parse; return 0;
+	case 'o': add_output(state, options, value); return 0;
+	case 'f': options->format = parse_format(state, value); return 0;
+	case 'r': options->rate = parse_number(state, "rate", value, rates, 0.1, 100000); return 0;
 	case 'd':
 		options->duration = parse_number(state, "duration", value, seconds, 0.001, 1e8);
 		return 0;
-	case 'i':
-		options->mode = MODE_WALL;
-		return 0;
-	case KEY_MODE:
-		options->mode = choose_mode(state, value);
-		return 0;
-	case 't':
-		options->thread_roots = true;
-		return 0;
-	case 'F':
-		options->lines = false;
-		return 0;
-	case KEY_FLAME:
-		options->icicle = false;
-		return 0;
-	case KEY_ICICLE:
-		options->icicle = true;
-		return 0;
-	case KEY_TITLE:
-		options->title = value;
-		return 0;
+	case 'i': options->mode = MODE_WALL; return 0;
+	case KEY_MODE: options->mode = choose_mode(state, value); return 0;
+	case 't': options->thread_roots = true; return 0;
+	case 'F': options->lines = false; return 0;
+	case KEY_FLAME: options->icicle = false; return 0;
+	case KEY_ICICLE: options->icicle = true; return 0;
+	case KEY_TITLE: options->title = value; return 0;
 	case KEY_MIN_WIDTH:
 		options->min_width = parse_number(state, "min-width", value, percents, 0, 100);
 		return 0;
-	case KEY_CAPTURE:
-		options->capture = value;
-		return 0;
-	case ARGP_KEY_ARG:
-		parse_precord_argument(state, options, value);
-		return 0;
-	case ARGP_KEY_END:
-		finish_precord(state, options);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
+	case KEY_CAPTURE: options->capture = value; return 0;
+	case ARGP_KEY_ARG: parse_precord_argument(state, options, value); return 0;
+	case ARGP_KEY_END: finish_precord(state, options); return 0;
+	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 /* clang-format on */
