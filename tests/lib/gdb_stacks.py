@@ -3,7 +3,8 @@
 
 {"threads": {tid: [frame, ...]}, "interpreter": module}, innermost frame first; a frame is
 {"name", "file", "line", "module", "inlined"} and, for an activation of the eval function, "python":
-[[name, file, line], ...], innermost first, as py-bt prints them; line 0: it does not know. Frames that gdb makes up
+[[name, file, line], ...], innermost first, as py-bt prints them; line 0: it does not know. Frames
+that gdb makes up
 for tail calls, which are not on the stack, are left out.
 """
 import io
