@@ -109,6 +109,7 @@ void capture_modules(struct capture *capture, const struct module_table *table)
 
 static void put_ranges(struct capture *capture, const struct raw_sample *raw)
 {
+	put_u32(capture, (uint32_t)raw->span_count);
 	put_u32(capture, (uint32_t)raw->range_count);
 	for (size_t i = 0; i < raw->range_count; i++) {
 		put_u64(capture, raw->ranges[i].address);

@@ -2,8 +2,8 @@
 /*
  * The file of raw samples, compressed by zlib: the line "pdraw 1\n", then records
  *     u32 type, u64 size, payload (size bytes)
- * of little-endian numbers; a string is u32 size and its bytes; ranges are u32 count, then for
- * each u64 address, u32 size, bytes. The file is for replay by the same version of this program.
+ * of little-endian numbers; a string is u32 size and its bytes; ranges are u32 spans (so many of them,
+ * the first, are in order of address), u32 count, then for each u64 address, u32 size, bytes. The file is for replay by the same version of this program.
  */
 #ifndef SAMPLE_CAPTURE_FORMAT_H
 #define SAMPLE_CAPTURE_FORMAT_H

@@ -3,6 +3,8 @@
 #ifndef SAMPLE_INTERNAL_H
 #define SAMPLE_INTERNAL_H
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/memory_reader.h"
@@ -16,6 +18,7 @@
 /* ---- raw_sample.c: one pause, copied ------------------------------------------------------ */
 
 enum {
+	RAW_MAX_READS = 65536,              /* remembered of one sample, to predict the next */
 	RAW_MAX_RANGES = 262144,            /* 200,000 heap frames and what hangs on them */
 	RAW_LARGE = 512,                    /* bytes from which on a range may hold others */
 	RAW_MAX_LARGE = 4096,               /* data-stack chunks of 200,000 frames */
@@ -29,7 +32,6 @@ struct raw_range {
 	remote_addr address;
 	uint32_t size;
 	uint32_t offset; /* in bytes */
-	uint32_t used;   /* read since it was copied: worth copying next time */
 };
 
 struct thread_slot;
@@ -61,8 +63,10 @@ struct raw_sample {
 	struct unwind_stack native;
 	struct thread_slot *slot;    /* whom to tell what was learned; NULL in replay */
 	const struct python_runtime *runtime; /* the one the records were read with; NULL: none */
-	struct raw_range *ranges;
-	size_t range_count;
+	struct raw_range *ranges;    /* the first span_count of them in order of address */
+	size_t range_count, span_count, span_hit;
+	struct target_range *reads;  /* what was asked for outside the native stack, in order */
+	size_t read_count;
 	uint8_t *bytes;              /* reserved, touched as needed */
 	size_t byte_count;
 	struct raw_index *index;     /* hash of addresses -> number of the range */
@@ -77,8 +81,11 @@ struct raw_sample *raw_sample_new(void);
 void raw_sample_free(struct raw_sample *raw); /* NULL accepted */
 void raw_sample_reset(struct raw_sample *raw);
 
-/* Copies the ranges in as few process_vm_readv as can be; those that cannot be read are left out.
- * May run in the pause. */
+/*
+ * Copies the ranges, which are in order of address and do not overlap, in as few
+ * process_vm_readv as can be; those that cannot be read are left out. Once a sample, first. May
+ * run in the pause.
+ */
 void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
 			 const struct target_range *ranges, size_t count);
 
@@ -89,8 +96,40 @@ void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *targe
 /* Adds a range whose bytes the caller fills in (replay, tests). NULL when there is no room. */
 uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size);
 
+/* The same for a prefetched range: they come first, in order of address. */
+uint8_t *raw_sample_add_span(struct raw_sample *raw, remote_addr address, size_t size);
+
 /* A copy with just the memory it needs; only to be read and freed. */
 struct raw_sample *raw_sample_clone(const struct raw_sample *raw);
+
+/* ---- prediction.c: what the next sample of a thread will need ------------------------------- */
+
+struct recent_read {
+	remote_addr address;
+	uint32_t size;
+	uint32_t age; /* samples since it was needed last */
+};
+
+/*
+ * One range of a gathered read costs 0.4 us, a KiB more of it 0.08 us (measured): reads that lie
+ * near one another are copied as one span.
+ */
+struct prediction {
+	struct recent_read *reads, *merged;
+	size_t count, read_capacity, merged_capacity;
+	struct target_range *spans; /* in order, with a free place at the end for the stack */
+	size_t span_count, span_capacity;
+};
+
+void prediction_release(struct prediction *prediction);
+
+/* Learns from a sample's reads (which it sorts). Not in the pause. */
+void prediction_learn(struct prediction *prediction, struct target_range *reads, size_t count);
+
+/* The spans and the stack among them in order of address; overlapping ones give way. May run in
+ * the pause. *count: how many. */
+const struct target_range *prediction_with_stack(struct prediction *prediction,
+						 struct target_range stack, size_t *count);
 
 /* ---- threads under watch: slots.c ---------------------------------------------------------- */
 
@@ -108,9 +147,7 @@ struct thread_slot {
 	unsigned cpu_age;
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
-	/* What the last sample needed, copied in one go; [0] is the place of the native stack. */
-	struct target_range *predicted;
-	size_t predicted_count, predicted_capacity;
+	struct prediction prediction;
 	_Atomic remote_addr stack_end;   /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;     /* --join=rbx: the thread state the worker found */
 	_Atomic bool wants_stop;         /* unwinding needed a register: stop it although blocked */
@@ -186,6 +223,8 @@ struct taker {
 	remote_addr main_stack_end;
 	bool follow_cpu;                      /* run where the sampled thread runs */
 	int cpu;                              /* where we are pinned to; -1: nowhere yet */
+	pthread_t worker;                     /* ... and who is to stay off that CPU */
+	cpu_set_t cpus;                       /* allowed to us at the start */
 	unsigned pass;                        /* pdump: how often it has looked already */
 };
 
@@ -210,7 +249,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw);
 
 /* After the thread runs again: remembers what to copy in one go next time. */
-void take_learn(struct thread_slot *slot, const struct raw_sample *raw);
+void take_learn(struct thread_slot *slot, struct raw_sample *raw);
 
 /* ---- merge.c: one true stack ------------------------------------------------------------------ */
 

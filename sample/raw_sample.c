@@ -50,10 +50,10 @@ static void index_range(struct raw_sample *raw, uint32_t number)
 {
 	if (raw->ranges[number].size >= RAW_LARGE && raw->large_count < RAW_MAX_LARGE)
 		raw->large[raw->large_count++] = number;
-	if (2 * (size_t)number > raw->index_mask && raw->index_mask < INDEX_SIZE - 1) {
+	if (2 * (number - raw->span_count) > raw->index_mask && raw->index_mask < INDEX_SIZE - 1) {
 		raw->index_mask = 2 * raw->index_mask + 1;
 		forget_index(raw);
-		for (uint32_t i = 0; i < number; i++)
+		for (uint32_t i = (uint32_t)raw->span_count; i < number; i++)
 			put_in_index(raw, i);
 	}
 	put_in_index(raw, number);
@@ -74,6 +74,27 @@ static struct raw_range *find_exact(const struct raw_sample *raw, remote_addr ad
 			return range;
 	}
 	return NULL;
+}
+
+/* Among the prefetched ranges, which are in order. */
+static struct raw_range *find_span(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	if (raw->span_count == 0)
+		return NULL;
+	if (holds(&raw->ranges[raw->span_hit], address, size))
+		return &raw->ranges[raw->span_hit];
+	size_t low = 0, high = raw->span_count;
+	while (high - low > 1) {
+		size_t middle = (low + high) / 2;
+		if (raw->ranges[middle].address <= address)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (!holds(&raw->ranges[low], address, size))
+		return NULL;
+	raw->span_hit = low;
+	return &raw->ranges[low];
 }
 
 static struct raw_range *find_large(struct raw_sample *raw, remote_addr address, size_t size)
@@ -105,6 +126,19 @@ uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size
 	return bytes;
 }
 
+uint8_t *raw_sample_add_span(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	if (raw->range_count != raw->span_count || raw->range_count >= RAW_MAX_RANGES ||
+	    size > RAW_MAX_BYTES - raw->byte_count)
+		return NULL;
+	raw->ranges[raw->range_count++] = (struct raw_range){
+		.address = address, .size = (uint32_t)size, .offset = (uint32_t)raw->byte_count};
+	raw->span_count = raw->range_count;
+	uint8_t *bytes = raw->bytes + raw->byte_count;
+	raw->byte_count += (size + 7) & ~(size_t)7;
+	return bytes;
+}
+
 /* A read that nothing answers yet: from the live target, kept for the decoder. */
 static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer, size_t size,
 		      struct error *error)
@@ -118,21 +152,23 @@ static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer,
 	if (!bytes)
 		return error_set(error, ERROR_CORRUPT, "a thread's stack needs too much memory");
 	memcpy(bytes, buffer, size);
-	raw->ranges[raw->range_count - 1].used = 1;
 	return true;
 }
 
 static bool read_raw(const struct memory_reader *reader, remote_addr address, void *buffer,
 		     size_t size, struct error *error)
 {
-	/* The reader is the sample's first member; reading marks ranges as used and may add some. */
+	/* The reader is the sample's first member; reading it notes what was read, and may add to it. */
 	struct raw_sample *raw = (struct raw_sample *)(uintptr_t)reader;
-	struct raw_range *range = find_exact(raw, address, size);
+	if (raw->live && raw->read_count < RAW_MAX_READS)
+		raw->reads[raw->read_count++] = (struct target_range){address, size};
+	const struct raw_range *range = find_span(raw, address, size);
+	if (!range)
+		range = find_exact(raw, address, size);
 	if (!range)
 		range = find_large(raw, address, size);
 	if (!range)
 		return read_live(raw, address, buffer, size, error);
-	range->used = 1;
 	memcpy(buffer, raw->bytes + range->offset + (address - range->address), size);
 	return true;
 }
@@ -143,6 +179,7 @@ struct raw_sample *raw_sample_new(void)
 	raw->reader.read = read_raw;
 	raw->ranges = reserve(RAW_MAX_RANGES * sizeof(*raw->ranges));
 	raw->bytes = reserve(RAW_MAX_BYTES);
+	raw->reads = reserve(RAW_MAX_READS * sizeof(*raw->reads));
 	raw->index = reserve(INDEX_SIZE * sizeof(*raw->index));
 	unwind_stack_init(&raw->native);
 	raw_sample_reset(raw);
@@ -155,6 +192,7 @@ void raw_sample_free(struct raw_sample *raw)
 		return;
 	munmap(raw->ranges, RAW_MAX_RANGES * sizeof(*raw->ranges));
 	munmap(raw->bytes, RAW_MAX_BYTES);
+	munmap(raw->reads, RAW_MAX_READS * sizeof(*raw->reads));
 	munmap(raw->index, INDEX_SIZE * sizeof(*raw->index));
 	unwind_stack_release(&raw->native);
 	free(raw);
@@ -178,6 +216,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->slot = NULL;
 	raw->runtime = NULL;
 	raw->range_count = raw->byte_count = raw->large_count = raw->large_hit = 0;
+	raw->span_count = raw->span_hit = raw->read_count = 0;
 	raw->index_mask = FIRST_INDEX_SIZE - 1;
 	forget_index(raw);
 }
@@ -193,7 +232,7 @@ static size_t keep_whole(struct raw_sample *raw, const struct target_range *rang
 			(struct raw_range){.address = ranges[kept].address,
 					   .size = (uint32_t)ranges[kept].size,
 					   .offset = (uint32_t)(raw->byte_count + done)};
-		index_range(raw, (uint32_t)raw->range_count++);
+		raw->span_count = ++raw->range_count;
 		done += ranges[kept].size;
 	}
 	raw->byte_count += (done + 7) & ~(size_t)7;
@@ -250,6 +289,7 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	memcpy(ranges, raw->ranges, raw->range_count * sizeof(*ranges));
 	memcpy(clone->bytes, raw->bytes, raw->byte_count);
 	clone->byte_count = raw->byte_count;
+	clone->span_count = clone->range_count = raw->span_count;
 	while (clone->range_count < raw->range_count)
 		index_range(clone, (uint32_t)clone->range_count++);
 	if (raw->has_native) {

@@ -173,12 +173,14 @@ static bool read_modules(struct replay *replay, struct error *error)
 
 static bool read_ranges(struct replay *replay, struct error *error)
 {
+	uint64_t spans = get(replay, 4);
 	uint64_t count = get(replay, 4);
 	for (uint64_t i = 0; i < count && !replay->overrun; i++) {
 		remote_addr address = get(replay, 8);
 		size_t size;
 		const void *bytes = get_bytes(replay, &size);
-		uint8_t *copy = raw_sample_add(replay->raw, address, size);
+		uint8_t *copy = i < spans ? raw_sample_add_span(replay->raw, address, size)
+					  : raw_sample_add(replay->raw, address, size);
 		if (!copy)
 			return cut_short(error);
 		memcpy(copy, bytes, size);

@@ -17,7 +17,7 @@ void slots_init(struct slots *slots)
 static void slot_free(struct thread_slot *slot)
 {
 	target_thread_files_close(slot->files);
-	free(slot->predicted);
+	prediction_release(&slot->prediction);
 	free(slot->last_stack);
 	free(slot);
 }

@@ -8,18 +8,15 @@
  */
 #include "sample/internal.h"
 
-#include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "sample/placement.h"
 
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
 	CPU_REFRESH = 16,    /* samples between two looks at the CPU a thread runs on */
 	/* In an epilogue, the unwind information of a just popped register still names its place. */
 	RED_ZONE = 128,
-	MAX_PREDICTED = RAW_MAX_RANGES / 2,
 };
 
 /*
@@ -52,14 +49,15 @@ static void copy_memory(const struct taker *taker, struct thread_slot *slot,
 	size_t size = stack_size(taker, slot, &raw->registers, &sure);
 	struct target_range stack = {raw->registers.value[REGISTER_RSP] - RED_ZONE,
 				     size + RED_ZONE};
-	if (sure && slot->predicted_count > 0) {
-		slot->predicted[0] = stack;
-		raw_sample_prefetch(raw, taker->target, slot->predicted, slot->predicted_count);
+	size_t count = 0;
+	const struct target_range *ranges = NULL;
+	if (sure)
+		ranges = prediction_with_stack(&slot->prediction, stack, &count);
+	if (ranges) {
+		raw_sample_prefetch(raw, taker->target, ranges, count);
 		return;
 	}
-	if (slot->predicted_count > 1)
-		raw_sample_prefetch(raw, taker->target, slot->predicted + 1,
-				    slot->predicted_count - 1);
+	raw_sample_prefetch(raw, taker->target, slot->prediction.spans, slot->prediction.span_count);
 	raw_sample_prefetch_some(raw, taker->target, &stack);
 }
 
@@ -125,10 +123,8 @@ static void follow_cpu(struct taker *taker, struct thread_slot *slot)
 		slot->cpu = target_thread_cpu(slot->files);
 	if (!taker->follow_cpu || slot->cpu < 0 || slot->cpu == taker->cpu)
 		return;
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	CPU_SET(slot->cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	placement_pin(slot->cpu);
+	placement_keep_off(taker->worker, &taker->cpus, slot->cpu);
 	taker->cpu = slot->cpu;
 }
 
@@ -177,17 +173,12 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 	return TAKE_MOVED;
 }
 
-void take_learn(struct thread_slot *slot, const struct raw_sample *raw)
+void take_learn(struct thread_slot *slot, struct raw_sample *raw)
 {
-	size_t count = 1;
-	for (size_t i = 0; i < raw->range_count && count < MAX_PREDICTED; i++) {
-		const struct raw_range *range = &raw->ranges[i];
-		if (!range->used || range->address == raw->registers.value[REGISTER_RSP] - RED_ZONE)
-			continue;
-		if (count >= slot->predicted_capacity)
-			slot->predicted = alloc_room(slot->predicted, &slot->predicted_capacity,
-						     count + 1, sizeof(*slot->predicted));
-		slot->predicted[count++] = (struct target_range){range->address, range->size};
-	}
-	slot->predicted_count = slot->predicted ? count : 0;
+	remote_addr sp = raw->registers.value[REGISTER_RSP] - RED_ZONE;
+	size_t kept = 0;
+	for (size_t i = 0; i < raw->read_count; i++)
+		if (raw->reads[i].address - sp >= RAW_UNKNOWN_STACK)
+			raw->reads[kept++] = raw->reads[i];
+	prediction_learn(&slot->prediction, raw->reads, kept);
 }

@@ -6,13 +6,13 @@
  */
 #include "sample/recording.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "sample/placement.h"
 
 static const uint64_t SCAN_NS = 20000000;           /* threads that came and went in pairs */
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
@@ -297,6 +297,7 @@ static bool begin(struct recorder *recorder)
 void *recorder_take(void *argument)
 {
 	struct recorder *recorder = argument;
+	placement_run_soon();
 	if (begin(recorder)) {
 		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
 		while (!atomic_load(&recorder->stop)) {

@@ -93,9 +93,9 @@ static void a_live_sample_keeps_what_it_reads_without_allocating(void **state)
 	struct target *self;
 	assert_true(target_open(getpid(), &self, NULL));
 	here[5] = 99;
-	const struct target_range ranges[] = {{(remote_addr)(uintptr_t)here, sizeof(here)},
-					      {8, 16}, /* a hole */
-					      {(remote_addr)(uintptr_t)&here[1], 8}};
+	const struct target_range ranges[] = {{8, 16}, /* a hole */
+					      {(remote_addr)(uintptr_t)here, 2048},
+					      {(remote_addr)(uintptr_t)&here[300], 8}};
 	uint64_t before = alloc_count(), value;
 	raw_sample_prefetch(raw, self, ranges, 3);
 	assert_int_equal(raw->range_count, 2);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From what the last samples of a thread read to what the next one will: a Python stack changes
+ * little from sample to sample, so that nearly all of it is copied in one gathered read and few
+ * records must be chased.
+ */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+	MAX_AGE = 6,          /* samples after which a read that nobody needed is forgotten */
+	MAX_GAP = 1024,       /* bytes copied needlessly rather than a range begun; under a page, so
+				 that no span reaches across an unmapped one */
+	MAX_READ = 4 << 20,
+	MAX_RECENT = 100000,
+};
+
+void prediction_release(struct prediction *prediction)
+{
+	free(prediction->reads);
+	free(prediction->merged);
+	free(prediction->spans);
+	memset(prediction, 0, sizeof(*prediction));
+}
+
+static int by_address(const void *left, const void *right)
+{
+	const struct target_range *a = left, *b = right;
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return a->size > b->size ? -1 : a->size < b->size;
+}
+
+static void keep(struct prediction *prediction, size_t *count, remote_addr address, size_t size,
+		 uint32_t age)
+{
+	if (size > MAX_READ || *count >= MAX_RECENT)
+		return;
+	prediction->merged = alloc_room(prediction->merged, &prediction->merged_capacity,
+					*count + 1, sizeof(*prediction->merged));
+	prediction->merged[(*count)++] =
+		(struct recent_read){address, (uint32_t)size, age};
+}
+
+/* Both lists are in order; a read in both is new again. */
+static size_t merge_lists(struct prediction *prediction, const struct target_range *reads,
+			  size_t read_count)
+{
+	size_t count = 0, old = 0;
+	for (size_t i = 0; i < read_count; i++) {
+		if (i > 0 && reads[i].address == reads[i - 1].address)
+			continue; /* the longest of them came first */
+		for (; old < prediction->count && prediction->reads[old].address < reads[i].address;
+		     old++)
+			if (prediction->reads[old].age < MAX_AGE)
+				keep(prediction, &count, prediction->reads[old].address,
+				     prediction->reads[old].size, prediction->reads[old].age + 1);
+		if (old < prediction->count && prediction->reads[old].address == reads[i].address)
+			old++;
+		keep(prediction, &count, reads[i].address, reads[i].size, 0);
+	}
+	for (; old < prediction->count; old++)
+		if (prediction->reads[old].age < MAX_AGE)
+			keep(prediction, &count, prediction->reads[old].address,
+			     prediction->reads[old].size, prediction->reads[old].age + 1);
+	return count;
+}
+
+static void make_spans(struct prediction *prediction)
+{
+	prediction->span_count = 0;
+	for (size_t i = 0; i < prediction->count; i++) {
+		const struct recent_read *read = &prediction->reads[i];
+		struct target_range *last = prediction->span_count
+						    ? &prediction->spans[prediction->span_count - 1]
+						    : NULL;
+		remote_addr end = read->address + read->size;
+		if (last && read->address <= last->address + last->size + MAX_GAP) {
+			if (end > last->address + last->size)
+				last->size = end - last->address;
+			continue;
+		}
+		prediction->spans =
+			alloc_room(prediction->spans, &prediction->span_capacity,
+				   prediction->span_count + 2, sizeof(*prediction->spans));
+		prediction->spans[prediction->span_count++] =
+			(struct target_range){read->address, read->size};
+	}
+}
+
+void prediction_learn(struct prediction *prediction, struct target_range *reads, size_t count)
+{
+	qsort(reads, count, sizeof(*reads), by_address);
+	size_t merged = merge_lists(prediction, reads, count);
+	struct recent_read *list = prediction->merged;
+	size_t capacity = prediction->merged_capacity;
+	prediction->merged = prediction->reads;
+	prediction->merged_capacity = prediction->read_capacity;
+	prediction->reads = list;
+	prediction->read_capacity = capacity;
+	prediction->count = merged;
+	make_spans(prediction);
+}
+
+static bool overlap(const struct target_range *a, const struct target_range *b)
+{
+	return a->address < b->address + b->size && b->address < a->address + a->size;
+}
+
+const struct target_range *prediction_with_stack(struct prediction *prediction,
+						 struct target_range stack, size_t *count)
+{
+	struct target_range *spans = prediction->spans;
+	size_t kept = 0, at = 0;
+	if (!spans)
+		return NULL;
+	for (size_t i = 0; i < prediction->span_count; i++) {
+		if (overlap(&spans[i], &stack))
+			continue; /* a record on the stack, which is copied anyway */
+		spans[kept++] = spans[i];
+		at += spans[i].address < stack.address ? 1 : 0;
+	}
+	memmove(&spans[at + 1], &spans[at], (kept - at) * sizeof(*spans));
+	spans[at] = stack;
+	/* Used up: prediction_learn makes them anew. */
+	prediction->span_count = 0;
+	*count = kept + 1;
+	return spans;
+}
