@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Runs inside gdb, after python-gdb.py: writes all threads' stacks as JSON to $STACKS_OUT.
 
-{"threads": {tid: [frame, ...]}, "interpreter": module}, innermost frame first; a frame is
-{"name", "file", "line", "module", "inlined"} and, for an activation of the eval function, "python":
-[[name, file, line], ...], innermost first, as py-bt prints them; line 0: it does not know. Frames
-that gdb makes up
-for tail calls, which are not on the stack, are left out.
-"""
+{"threads": {tid: [frame, ...]}, "interpreter": module}, innermost frame first; a frame is {"name",
+"file", "line", "module", "inlined"} and, for an activation of the eval function, "python": [[name,
+file, line], ...], innermost first, as py-bt prints them; line 0: it does not know. Frames that gdb
+makes up for tail calls, which are not on the stack, are left out."""
 import io
 import json
 import os
