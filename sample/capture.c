@@ -155,6 +155,8 @@ void capture_sample(struct capture *capture, const struct raw_sample *raw)
 	put_u32(capture, raw->tstate_count);
 	for (uint32_t i = 0; i < raw->tstate_count; i++)
 		put_u64(capture, raw->tstates[i]);
+	put_u64(capture, raw->thread_id);
+	put_u32(capture, (uint32_t)raw->namespace_tid);
 	put_native(capture, raw);
 	put_ranges(capture, raw);
 	finish(capture, CAPTURE_SAMPLE);

@@ -208,22 +208,42 @@ static size_t cache_index(const struct decoder *decoder, const struct python_run
 	return decoder->runtime_count - 1;
 }
 
-/* Several thread states on one OS thread (sub-interpreters) are put in stack order. */
+/*
+ * A thread state is made by the thread that starts another one, with its own ids in it at first;
+ * and the memory of one that ended serves the next. So what was joined may be another thread's by
+ * now: the copy itself tells.
+ */
+static bool belongs(const struct raw_sample *raw, const struct python_stack *python)
+{
+	if (python->native_thread_id && raw->namespace_tid &&
+	    python->native_thread_id != (uint64_t)raw->namespace_tid)
+		return false;
+	return !raw->thread_id || python->thread_id == raw->thread_id;
+}
+
+/*
+ * Several thread states on one OS thread (sub-interpreters) are put in stack order. Those that
+ * belong to another thread are left out; *count: how many are left.
+ */
 static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
-			const struct unwind_stack *native, struct error *error)
+			const struct unwind_stack *native, uint32_t *count, struct error *error)
 {
 	const struct python_runtime *runtime = raw->runtime;
 	struct python_code_cache *codes = decoder->code_caches[cache_index(decoder, runtime)];
 	size_t slices = make_slices(decoder, native);
+	*count = 0;
 	for (uint32_t i = 0; i < raw->tstate_count; i++) {
-		struct python_stack *into = i == 0 ? &decoder->python : &decoder->part;
+		struct python_stack *into = *count == 0 ? &decoder->python : &decoder->part;
 		if (!python_stack_read(runtime, &raw->reader, raw->tstates[i],
 				       native ? decoder->slices : NULL, slices, codes, into, error))
 			return false;
-		if (i > 0)
+		if (!belongs(raw, into))
+			continue;
+		if (*count > 0)
 			append_part(&decoder->python, into);
+		++*count;
 	}
-	if (raw->tstate_count > 1)
+	if (*count > 1)
 		qsort(decoder->python.activations, decoder->python.activation_count,
 		      sizeof(*decoder->python.activations), by_record);
 	return true;
@@ -235,13 +255,10 @@ static bool waits_for_gil(const struct raw_sample *raw, const struct python_stac
 	       raw->wait.arguments[0] - python->gil < python->gil_size;
 }
 
-/* All evidence that exists for whose stack this is must say the same. */
-static bool contradicts(struct decoder *decoder, const struct raw_sample *raw,
-			const struct unwind_stack *native)
+/* fs_base and native_thread_id agree by now; what the outermost frames say must, too. */
+static bool contradicts(struct decoder *decoder, const struct unwind_stack *native)
 {
 	const struct python_stack *python = &decoder->python;
-	if (raw->registers.fs_base && python->thread_id != raw->registers.fs_base)
-		return true;
 	uint64_t rbx = native ? join_rbx(&decoder->join, native) : 0;
 	return rbx && rbx != python->thread_id;
 }
@@ -329,11 +346,11 @@ static void number_frames(struct decoder *decoder, const struct unwind_stack *na
 }
 
 static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,
-		       const struct unwind_stack *native, struct decode_facts *facts)
+		       const struct unwind_stack *native, bool known, struct decode_facts *facts)
 {
 	const struct python_stack *python = &decoder->python;
 	const struct merged_frame *leaf = leaf_of(decoder);
-	facts->known_to_python = raw->runtime && raw->tstate_count > 0;
+	facts->known_to_python = known;
 	facts->salvaged = decoder->merged.salvaged;
 	facts->truncated = decoder->merged.truncated;
 	facts->native_leaf = leaf && leaf->kind == MERGED_NATIVE && raw->stopped;
@@ -348,7 +365,7 @@ static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,
 	facts->has_gil = python->has_gil;
 	facts->holds_gil = python->holds_gil;
 	facts->gc_running = python->gc_running && python->holds_gil;
-	facts->contradiction = contradicts(decoder, raw, native);
+	facts->contradiction = contradicts(decoder, native);
 }
 
 /* --join=rbx: what the outermost frames say decides which thread state is copied next time. */
@@ -371,13 +388,19 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		native = native_stack(decoder, raw);
 	learn_rbx(decoder, raw, native);
 	struct error error = {0};
-	if (python && !read_python(decoder, raw, native, &error)) {
+	uint32_t states = 0;
+	if (python && !read_python(decoder, raw, native, &states, &error)) {
 		/* Without native frames there was nothing to find a stale record again with. */
 		const struct unwind_stack *help = native ? NULL : native_stack(decoder, raw);
-		if (!help || !read_python(decoder, raw, help, &error)) {
+		if (!help || !read_python(decoder, raw, help, &states, &error)) {
 			log_debug("python", "thread %d: %s", raw->tid, error.message);
 			return DECODE_TORN;
 		}
+	}
+	facts->stale_join = python && states < raw->tstate_count;
+	if (python && states == 0) {
+		log_debug("join", "thread %d: its thread state is another thread's", raw->tid);
+		return DECODE_TORN;
 	}
 	struct merge_input input = {
 		.native = decoder->options->native ? native : NULL,
@@ -391,6 +414,6 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	};
 	merge_stacks(&input, &decoder->merged);
 	number_frames(decoder, native, raw);
-	fill_facts(decoder, raw, native, facts);
+	fill_facts(decoder, raw, native, python, facts);
 	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;
 }

@@ -58,6 +58,8 @@ struct raw_sample {
 	struct target_wait wait;     /* of a blocked thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
+	uint64_t thread_id;          /* pthread_self() that each of them must have; 0: not known */
+	pid_t namespace_tid;         /* likewise native_thread_id, where there is one; 0: any */
 	enum error_kind python_problem; /* ERROR_NONE: the Python records are whole */
 	bool has_native;             /* native was filled in the pause (--unwinder=ptrace) */
 	struct unwind_stack native;
@@ -147,6 +149,7 @@ struct thread_slot {
 	unsigned cpu_age;
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
+	uint64_t thread_id;          /* pthread_self(), once joined; 0: not known */
 	struct prediction prediction;
 	_Atomic remote_addr stack_end;   /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;     /* --join=rbx: the thread state the worker found */
@@ -352,6 +355,7 @@ enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };
 struct decode_facts {
 	bool salvaged, truncated, guessed, contradiction, native_leaf;
 	bool known_to_python, holds_gil, gc_running, has_gil;
+	bool stale_join;                  /* a thread state is not this thread's (any more) */
 	bool needs_register;              /* unwinding needs a register a blocked thread has not */
 	uint64_t thread_id;
 	enum unwind_end end;

@@ -114,14 +114,21 @@ static bool belongs(const struct join *join, size_t i, const struct thread_slot 
 	return false;
 }
 
+static void add_tstate(struct thread_slot *slot, const struct python_thread *thread)
+{
+	slot->tstates[slot->tstate_count++] = thread->tstate;
+	slot->thread_id = thread->thread_id;
+}
+
 void join_slot(const struct join *join, struct thread_slot *slot)
 {
 	slot->tstate_count = 0;
+	slot->thread_id = 0;
 	remote_addr learned = atomic_load(&slot->learned);
 	for (size_t i = 0; i < join->count && slot->tstate_count < RAW_MAX_TSTATES; i++)
 		if (belongs(join, i, slot) ||
 		    (join->method == JOIN_RBX && learned && join->threads[i].thread_id == learned))
-			slot->tstates[slot->tstate_count++] = join->threads[i].tstate;
+			add_tstate(slot, &join->threads[i]);
 }
 
 uint32_t join_by_thread_id(const struct join *join, uint64_t thread_id,

@@ -211,6 +211,8 @@ void raw_sample_reset(struct raw_sample *raw)
 	memset(&raw->wait, 0, sizeof(raw->wait));
 	raw->stopped = raw->repeat = raw->has_native = false;
 	raw->tstate_count = 0;
+	raw->thread_id = 0;
+	raw->namespace_tid = 0;
 	raw->python_problem = ERROR_NONE;
 	raw->epoch = 0;
 	raw->slot = NULL;
@@ -283,6 +285,8 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->wait = raw->wait;
 	memcpy(clone->tstates, raw->tstates, sizeof(raw->tstates));
 	clone->tstate_count = raw->tstate_count;
+	clone->thread_id = raw->thread_id;
+	clone->namespace_tid = raw->namespace_tid;
 	clone->python_problem = raw->python_problem;
 	clone->slot = raw->slot;
 	clone->runtime = raw->runtime;

@@ -37,6 +37,7 @@ struct recorder {
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;
 	_Atomic remote_addr main_stack_end;
+	_Atomic bool join_again;      /* a thread state turned out to be another thread's */
 	_Atomic bool forget_codes;    /* a sample was dropped: its new code objects are not known */
 
 	/* starting: the taker tells whether it could trace */

@@ -244,6 +244,8 @@ static bool read_raw(struct replay *replay, struct error *error)
 		return cut_short(error);
 	for (uint32_t i = 0; i < raw->tstate_count; i++)
 		raw->tstates[i] = get(replay, 8);
+	raw->thread_id = get(replay, 8);
+	raw->namespace_tid = (pid_t)get(replay, 4);
 	read_native(replay);
 	return read_ranges(replay, error);
 }

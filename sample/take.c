@@ -68,6 +68,8 @@ static void identify(const struct taker *taker, const struct thread_slot *slot,
 	enum join_method method = taker->join.method;
 	raw->tstate_count = slot->tstate_count;
 	memcpy(raw->tstates, slot->tstates, sizeof(raw->tstates));
+	raw->namespace_tid = slot->namespace_tid;
+	raw->thread_id = raw->registers.fs_base ? raw->registers.fs_base : slot->thread_id;
 	if (raw->tstate_count == 0 && (method == JOIN_AUTO || method == JOIN_FS_BASE))
 		raw->tstate_count = join_by_thread_id(&taker->join, raw->registers.fs_base,
 						      raw->tstates);

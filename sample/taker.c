@@ -117,7 +117,8 @@ static void follow_threads(struct recorder *recorder, uint64_t now)
 		python_known_codes_clear(taker->known);
 	if (taker->runtime && python_threads_stamp(taker->runtime, target_memory(taker->target),
 						   &stamp, NULL) &&
-	    (!taker->join.valid || stamp != taker->join.stamp))
+	    (!taker->join.valid || stamp != taker->join.stamp ||
+	     atomic_exchange(&recorder->join_again, false)))
 		join_threads(recorder);
 	else if (taker->runtime && taker->join.method == JOIN_RBX)
 		slots_join(&recorder->slots, &taker->join);

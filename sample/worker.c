@@ -156,6 +156,8 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 		count_pause(recorder, raw->pause_ns);
 	if (facts.needs_register && !raw->stopped)
 		atomic_store(&slot->wants_stop, true);
+	if (facts.stale_join)
+		atomic_store(&recorder->join_again, true);
 	bool good = result == DECODE_OK && !(facts.needs_register && !raw->stopped);
 	atomic_store(&slot->last_valid, good);
 	if (!good) {
