@@ -6,6 +6,7 @@
  */
 #include "sample/internal.h"
 
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -249,9 +250,12 @@ static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
 	return true;
 }
 
+/* Blocked in futex(2) on a word inside the GIL's struct, to wait (not to wake others). */
 static bool waits_for_gil(const struct raw_sample *raw, const struct python_stack *python)
 {
+	uint64_t operation = raw->wait.arguments[1] & FUTEX_CMD_MASK;
 	return !raw->stopped && raw->wait.number == SYS_futex && python->gil &&
+	       (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET) &&
 	       raw->wait.arguments[0] - python->gil < python->gil_size;
 }
 
@@ -267,10 +271,11 @@ static bool contradicts(struct decoder *decoder, const struct unwind_stack *nati
 static void follow_threads(struct decoder *decoder, const struct raw_sample *raw)
 {
 	uint64_t stamp;
-	if (!decoder->target || !raw->runtime ||
-	    !python_threads_stamp(raw->runtime, &raw->reader, &stamp, NULL))
+	if (!decoder->target || !raw->runtime)
 		return;
-	if (decoder->join.valid && decoder->join.stamp == stamp)
+	if (decoder->join.valid &&
+	    (!python_threads_stamp(raw->runtime, &raw->reader, &stamp, NULL) ||
+	     decoder->join.stamp == stamp))
 		return;
 	if (!join_refresh(&decoder->join, raw->runtime, decoder->target, NULL))
 		log_debug("join", "the list of Python threads could not be read");
