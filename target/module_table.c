@@ -21,6 +21,7 @@ enum {
 	READ_STEP = 256 * 1024,
 	IMAGE_LINES_LIMIT = 4096, /* mappings of one file */
 	BIASES_LIMIT = 8,
+	ATTEMPTS_LIMIT = 8, /* refreshes in which an image is tried to be opened */
 };
 
 void module_table_init(struct module_table *table)
@@ -195,6 +196,7 @@ struct refresh {
 	const struct target *target;
 	const struct maps *maps;
 	struct module **modules; /* of each line */
+	uint8_t *attempts;       /* likewise: see struct mapping */
 };
 
 /* All lines of the file of line `index`, from the first of them on that follows without another
@@ -278,10 +280,17 @@ static void find_executable(const struct refresh *refresh)
 		if (!is_image_candidate(line))
 			continue;
 		const struct mapping *old = old_mapping(refresh->table, line->start);
-		if (old && unchanged(old, line))
+		bool same = old && unchanged(old, line);
+		if (same)
+			refresh->attempts[i] = old->attempts;
+		if (same && (old->module || old->attempts >= ATTEMPTS_LIMIT)) {
 			refresh->modules[i] = old->module;
-		else
-			refresh->modules[i] = find_module(refresh, i);
+			continue;
+		}
+		/* In the middle of an exec a file can be refused that is there a moment later. */
+		refresh->modules[i] = find_module(refresh, i);
+		if (!refresh->modules[i])
+			refresh->attempts[i]++;
 	}
 }
 
@@ -355,6 +364,7 @@ static struct mapping *build_mappings(const struct refresh *refresh)
 			.offset = line->offset,
 			.protection = line->protection,
 			.module = refresh->modules[i],
+			.attempts = refresh->attempts[i],
 			.path = text,
 		};
 		text += size;
@@ -408,12 +418,14 @@ bool module_table_refresh(struct module_table *table, const struct target *targe
 		return false;
 	struct refresh refresh = {.table = table, .target = target, .maps = &maps};
 	refresh.modules = alloc_zeroed(maps.count, sizeof(*refresh.modules));
+	refresh.attempts = alloc_zeroed(maps.count, sizeof(*refresh.attempts));
 	find_executable(&refresh);
 	spread_modules(&refresh, 1);
 	spread_modules(&refresh, -1);
 	set_spans(&refresh);
 	bool moved = replace_mappings(table, build_mappings(&refresh), maps.count);
 	free(refresh.modules);
+	free(refresh.attempts);
 	if (changed)
 		*changed = moved;
 	return true;

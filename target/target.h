@@ -217,6 +217,7 @@ struct mapping {
 	uint64_t offset;
 	uint32_t protection;     /* PROT_READ | PROT_EXEC ... */
 	struct module *module;   /* NULL: not an ELF file (heap, stack, data file) */
+	uint8_t attempts;        /* failed ones to open the image of an executable mapping */
 	const char *path;        /* "" for anonymous memory; "[heap]", "[stack]" */
 };
 
