@@ -164,14 +164,31 @@ static enum owner name_owner(struct piece name)
 	return OWNER_OTHER;
 }
 
-/*
- * The head of a function begins in column 0; so do prototypes, which end with ';' or a comment
- * after it. Heads may go on over several lines, with #if between.
- */
-static void read_head(struct parser *parser, struct piece text)
+static struct piece without_blanks(struct piece text)
 {
 	while (text.size && strchr(" \t\r", text.text[text.size - 1]))
 		text.size--;
+	return text;
+}
+
+/* A comment may follow: "proto" behind prototypes, "generator body" behind heads. */
+static struct piece without_comment(struct piece text)
+{
+	if (!piece_ends(text, "*/"))
+		return text;
+	for (size_t size = text.size - 2; size >= 2; size--)
+		if (text.text[size - 2] == '/' && text.text[size - 1] == '*')
+			return without_blanks((struct piece){text.text, size - 2});
+	return text;
+}
+
+/*
+ * The head of a function begins in column 0; so do prototypes, which end with ';'. Heads may go
+ * on over several lines, with #if between.
+ */
+static void read_head(struct parser *parser, struct piece text)
+{
+	text = without_comment(without_blanks(text));
 	if (!text.size || piece_ends(text, ";") || piece_ends(text, "*/") ||
 	    piece_starts(text, "typedef"))
 		return;

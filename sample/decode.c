@@ -67,15 +67,16 @@ static void find_collector(struct decoder *decoder, const struct python_runtime 
 					    "gc_collect_generations", "gc_collect_with_callback",
 					    "gc_collect_young", "gc_collect_increment",
 					    "collect", "_PyGC_CollectNoFail"};
+	enum { NAMES = sizeof(names) / sizeof(*names) };
 	const struct module *module = python_runtime_module(runtime);
+	struct module_place places[NAMES];
 	decoder->collector_count = 0;
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		uint64_t start, size;
-		if (!module_symbol(module, names[i], &start, &size, NULL) || size == 0)
-			continue;
-		start += module->load_bias;
-		decoder->collector[decoder->collector_count++] =
-			(struct code_range){start, start + size};
+	module_symbols(module, names, NAMES, places);
+	for (size_t i = 0; i < NAMES; i++) {
+		uint64_t start = module->load_bias + places[i].vaddr;
+		if (places[i].size > 0)
+			decoder->collector[decoder->collector_count++] =
+				(struct code_range){start, start + places[i].size};
 	}
 }
 

@@ -344,7 +344,8 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 	dumper->taker.main_stack_end = find_main_stack(&decoder->modules);
 	join_init(&dumper->taker.join, dumper->options->join);
 	slots_init(&dumper->slots);
-	return slots_refresh(&dumper->slots, dumper->target, dumper->options, error);
+	return slots_refresh(&dumper->slots, dumper->target, dumper->options, error) &&
+	       slots_check_wanted(&dumper->slots, dumper->target, dumper->options, error);
 }
 
 static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,

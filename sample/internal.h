@@ -182,6 +182,10 @@ void slots_release(struct slots *slots);
 bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
 			      const struct session_options *options, struct error *error);
 
+/* GONE when a thread that --thread asks for is not there. */
+bool MUST_CHECK slots_check_wanted(const struct slots *slots, const struct target *target,
+				   const struct session_options *options, struct error *error);
+
 /* Forgets what was learned of thread states (they are joined anew). */
 void slots_join(struct slots *slots, const struct join *join);
 

@@ -81,6 +81,16 @@ static void let_go(struct slots *slots)
 	}
 }
 
+bool slots_check_wanted(const struct slots *slots, const struct target *target,
+			const struct session_options *options, struct error *error)
+{
+	for (size_t i = 0; i < options->thread_count; i++)
+		if (!find(slots, options->threads[i]))
+			return error_set(error, ERROR_GONE, "process %d has no thread %d",
+					 (int)target_pid(target), (int)options->threads[i]);
+	return true;
+}
+
 bool slots_refresh(struct slots *slots, const struct target *target,
 		   const struct session_options *options, struct error *error)
 {

@@ -286,7 +286,9 @@ static bool begin(struct recorder *recorder)
 	struct error error;
 	recorder->taker.tracer = tracer_new(recorder->target);
 	bool well = tracer_seize(recorder->taker.tracer, target_pid(recorder->target), &error) &&
-		    slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error);
+		    slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error) &&
+		    slots_check_wanted(&recorder->slots, recorder->target, &recorder->options,
+				       &error);
 	answer_start(recorder, well, &error);
 	if (!well)
 		return false;

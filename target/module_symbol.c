@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address of one symbol by name: a handful of look-ups a process, so tables are read through
- * pread, searched from front to back and dropped. Every offset is checked: symbol tables are as
- * hostile as the file they stand in.
+ * The addresses of symbols by name: a handful of look-ups a process, so tables are read through
+ * pread, searched from front to back, once for all names, and dropped. Every offset is checked:
+ * symbol tables are as hostile as the file they stand in.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 enum {
 	STRINGS_LIMIT = 256 * 1024 * 1024,
 	SYMBOLS_LIMIT = 16 * 1024 * 1024,
-	SYMBOLS_STEP = 1024,
+	SYMBOLS_STEP = 4096,
 	DYNAMIC_LIMIT = 4096,
 };
 
@@ -33,60 +33,75 @@ static bool read_at(const struct module *module, const struct symbol_table *tabl
 				 : module_read_file(module, at, buffer, size, NULL);
 }
 
-static bool is_match(const Elf64_Sym *symbol, const char *strings, size_t strings_size,
-		     const char *name, size_t name_size)
+struct search {
+	const char *const *names;
+	struct module_place *places;
+	size_t count, missing;
+};
+
+static bool is_definition(const Elf64_Sym *symbol)
 {
 	unsigned type = ELF64_ST_TYPE(symbol->st_info);
-	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value || type == STT_TLS ||
-	    type == STT_FILE || type == STT_SECTION)
-		return false;
-	return symbol->st_name < strings_size && name_size <= strings_size - symbol->st_name &&
-	       memcmp(strings + symbol->st_name, name, name_size) == 0;
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_value && type != STT_TLS &&
+	       type != STT_FILE && type != STT_SECTION;
 }
 
-static bool search_table(const struct module *module, const struct symbol_table *table,
-			 const char *name, uint64_t *vaddr, uint64_t *size)
+static void compare_names(struct search *search, const Elf64_Sym *symbol, const char *strings,
+			  uint64_t strings_size)
+{
+	const char *text = strings + symbol->st_name;
+	uint64_t room = strings_size - symbol->st_name;
+	for (size_t i = 0; i < search->count; i++) {
+		const char *name = search->names[i];
+		if (*text != *name || search->places[i].found)
+			continue;
+		size_t size = strlen(name) + 1;
+		if (size > room || memcmp(text, name, size) != 0)
+			continue;
+		search->places[i] =
+			(struct module_place){symbol->st_value, symbol->st_size, true};
+		search->missing--;
+	}
+}
+
+static void search_table(const struct module *module, const struct symbol_table *table,
+			 struct search *search)
 {
 	if (!table->count || table->count > SYMBOLS_LIMIT || !table->strings_size ||
 	    table->strings_size > STRINGS_LIMIT)
-		return false;
+		return;
 	_cleanup_free_ char *strings = malloc(table->strings_size);
-	Elf64_Sym symbols[SYMBOLS_STEP];
-	if (!strings || !read_at(module, table, table->strings, strings, table->strings_size))
-		return false;
-	for (uint64_t done = 0; done < table->count; done += SYMBOLS_STEP) {
+	_cleanup_free_ Elf64_Sym *symbols = malloc(SYMBOLS_STEP * sizeof(*symbols));
+	if (!strings || !symbols ||
+	    !read_at(module, table, table->strings, strings, table->strings_size))
+		return;
+	for (uint64_t done = 0; done < table->count && search->missing; done += SYMBOLS_STEP) {
 		uint64_t left = table->count - done;
 		size_t step = left < SYMBOLS_STEP ? (size_t)left : SYMBOLS_STEP;
-		if (!read_at(module, table, table->symbols + done * sizeof(symbols[0]), symbols,
-			     step * sizeof(symbols[0])))
-			return false;
-		for (size_t i = 0; i < step; i++) {
-			if (!is_match(&symbols[i], strings, table->strings_size, name,
-				      strlen(name) + 1))
-				continue;
-			*vaddr = symbols[i].st_value;
-			if (size)
-				*size = symbols[i].st_size;
-			return true;
-		}
+		if (!read_at(module, table, table->symbols + done * sizeof(*symbols), symbols,
+			     step * sizeof(*symbols)))
+			return;
+		for (size_t i = 0; i < step; i++)
+			if (symbols[i].st_name < table->strings_size && is_definition(&symbols[i]))
+				compare_names(search, &symbols[i], strings, table->strings_size);
 	}
-	return false;
 }
 
-static bool search_sections(const struct module *module, const char *symbols, const char *strings,
-			    const char *name, uint64_t *vaddr, uint64_t *size)
+static void search_sections(const struct module *module, const char *symbols, const char *strings,
+			    struct search *search)
 {
 	const struct module_section *table = module_section(module, symbols);
 	const struct module_section *names = module_section(module, strings);
-	if (!table || !names || table->type == SHT_NOBITS || names->type == SHT_NOBITS)
-		return false;
+	if (!search->missing || !table || !names || table->type == SHT_NOBITS ||
+	    names->type == SHT_NOBITS)
+		return;
 	struct symbol_table where = {
 		.symbols = table->file_offset,
 		.count = table->size / sizeof(Elf64_Sym),
 		.strings = names->file_offset,
 		.strings_size = names->size,
 	};
-	return search_table(module, &where, name, vaddr, size);
+	search_table(module, &where, search);
 }
 
 /* ---- without section headers ---- */
@@ -132,8 +147,7 @@ static uint64_t elf_address(const struct module *module, uint64_t value)
 		       ? value - module->load_bias : value;
 }
 
-static bool search_dynamic(const struct module *module, const char *name, uint64_t *vaddr,
-			   uint64_t *size)
+static void search_dynamic(const struct module *module, struct search *search)
 {
 	uint64_t hash = 0, gnu_hash = 0;
 	struct symbol_table where = {.by_address = true};
@@ -154,44 +168,55 @@ static bool search_dynamic(const struct module *module, const char *name, uint64
 			gnu_hash = elf_address(module, entry.d_un.d_ptr);
 	}
 	if (!where.symbols || !where.strings)
-		return false;
+		return;
 	where.count = hash ? count_hash(module, hash) : 0;
 	if (!where.count && gnu_hash)
 		where.count = count_gnu_hash(module, gnu_hash);
-	return search_table(module, &where, name, vaddr, size);
+	search_table(module, &where, search);
 }
 
 /* ---- the separate debug file ---- */
 
-static bool search_debug_file(const struct module *module, const char *name, uint64_t *vaddr,
-			      uint64_t *size)
+static void search_debug_file(const struct module *module, struct search *search)
 {
 	char hex[65], path[128];
-	if (module->build_id.size < 2)
-		return false;
+	if (!search->missing || module->build_id.size < 2)
+		return;
 	build_id_hex(&module->build_id, hex);
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
 	int fd = proc_open_regular(AT_FDCWD, path);
 	if (fd < 0)
-		return false;
+		return;
 	struct module *debug = module_new(path);
 	debug->fd = fd;
-	bool found = module_read_sections(debug) && debug->build_id.size == module->build_id.size &&
-		     memcmp(debug->build_id.bytes, module->build_id.bytes,
-			    module->build_id.size) == 0 &&
-		     search_sections(debug, ".symtab", ".strtab", name, vaddr, size);
+	if (module_read_sections(debug) && debug->build_id.size == module->build_id.size &&
+	    memcmp(debug->build_id.bytes, module->build_id.bytes, module->build_id.size) == 0)
+		search_sections(debug, ".symtab", ".strtab", search);
 	module_free(debug);
-	return found;
+}
+
+size_t module_symbols(const struct module *module, const char *const names[], size_t count,
+		      struct module_place places[])
+{
+	struct search search = {names, places, count, count};
+	memset(places, 0, count * sizeof(*places));
+	if (module_section(module, ".dynsym"))
+		search_sections(module, ".dynsym", ".dynstr", &search);
+	else
+		search_dynamic(module, &search);
+	search_sections(module, ".symtab", ".strtab", &search);
+	search_debug_file(module, &search);
+	return count - search.missing;
 }
 
 bool module_symbol(const struct module *module, const char *name, uint64_t *vaddr, uint64_t *size,
 		   struct error *error)
 {
-	bool found = module_section(module, ".dynsym")
-		? search_sections(module, ".dynsym", ".dynstr", name, vaddr, size)
-		: search_dynamic(module, name, vaddr, size);
-	if (found || search_sections(module, ".symtab", ".strtab", name, vaddr, size) ||
-	    search_debug_file(module, name, vaddr, size))
-		return true;
-	return error_set(error, ERROR_ABSENT, "%s has no symbol %s", module->path, name);
+	struct module_place place;
+	if (!module_symbols(module, &name, 1, &place))
+		return error_set(error, ERROR_ABSENT, "%s has no symbol %s", module->path, name);
+	*vaddr = place.vaddr;
+	if (size)
+		*size = place.size;
+	return true;
 }

@@ -266,4 +266,14 @@ const struct module_section *module_section(const struct module *module, const c
 bool MUST_CHECK module_symbol(const struct module *module, const char *name, uint64_t *vaddr,
 			      uint64_t *size, struct error *error);
 
+struct module_place {
+	uint64_t vaddr, size; /* zeros when not found */
+	bool found;
+};
+
+/* The same for several symbols, each table read once, a later one only while a name is missing.
+ * Fills in places[0 .. count-1]; returns how many were found. */
+size_t module_symbols(const struct module *module, const char *const names[], size_t count,
+		      struct module_place places[]);
+
 #endif

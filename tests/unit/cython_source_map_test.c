@@ -70,7 +70,10 @@ static void each_rule_of_the_map_holds(void **state)
 		{43, NULL, 0},           /* a slot that Cython wrote */
 		{49, NULL, 0},           /* a pseudo file */
 		{59, "pkg/mod.pyx", 40}, /* a head over several lines */
-		{61, NULL, 0}, {62, NULL, 0}, {2147483647, NULL, 0},
+		{66, "pkg/mod.pyx", 40}, /* a head with a comment behind it */
+		{69, "pkg/mod.pyx", 50},
+		{74, NULL, 0},           /* a helper, whatever stands behind its head */
+		{78, NULL, 0}, {79, NULL, 0}, {2147483647, NULL, 0},
 	};
 	_cleanup_close_ int fd = open("tests/data/cython/small.c", O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
@@ -143,7 +146,8 @@ static bool read_function_head(const char *at, const char *end, enum cython_kind
 {
 	char symbol[512];
 	const char *open = memchr(at, '(', (size_t)(end - at));
-	if (!open || strchr(" \t#/}\"*", *at) || end[-1] == ';' || end[-1] == '/')
+	/* Prototypes are told by a ';', behind which there may be a comment. */
+	if (!open || strchr(" \t#/}\"*", *at) || memchr(at, ';', (size_t)(end - at)))
 		return false;
 	const char *start = open;
 	while (start > at && start[-1] != ' ' && start[-1] != '*')

@@ -58,4 +58,21 @@ PyObject *const *args
   */
   return 0;
 }
+
+static PyObject *__pyx_gb_3mod_2generator(PyObject *generator); /* proto */
+
+static PyObject *__pyx_gb_3mod_2generator(PyObject *generator) /* generator body */
+{
+  switch (0) {}
+  /* "pkg/mod.pyx":50
+  */
+  return 0;
+}
+
+static PyObject *__Pyx_Helper(PyObject *o) /* generator body */
+{
+  return o;
+}
+
+static PyObject *__pyx_pf_3mod_late(PyObject *o); /* proto */
 static int tail;
