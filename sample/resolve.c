@@ -158,7 +158,7 @@ static void add_symbol(void *context, const char *name)
 }
 
 /* One name alone can be read in several ways; the names beside it decide. */
-static const struct cython_symbols *module_symbols(struct resolver *resolver)
+static const struct cython_symbols *cython_names(struct resolver *resolver)
 {
 	if (!resolver->symbols) {
 		resolver->symbols = cython_symbols_new();
@@ -178,7 +178,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	struct cython_name name = cython_demangle(resolver->strings, linkage, module);
 	if (name.kind == CYTHON_NOT)
 		return false;
-	name = cython_demangle_in(resolver->strings, module_symbols(resolver), linkage, module);
+	name = cython_demangle_in(resolver->strings, cython_names(resolver), linkage, module);
 	if (name.kind == CYTHON_HELPER) {
 		named->hidden = !resolver->internals;
 		return true;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "output/output.h"
 #include "src/options.h"
 #include "src/report.h"
@@ -27,11 +26,7 @@ static int status_of(const struct dump *dump, bool partial)
 {
 	if (partial)
 		return EXIT_PARTIAL;
-	if (!dump->python_version) {
-		log_error("%s", dump->python_problem);
-		return EXIT_NOT_PYTHON;
-	}
-	return EXIT_DONE;
+	return dump->python_version ? EXIT_DONE : EXIT_NOT_PYTHON;
 }
 
 int main(int argc, char **argv)

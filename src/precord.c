@@ -293,11 +293,17 @@ static int wait_for_command(struct recording *recording, const struct recorder_s
 	int wait_status = status->wait_status;
 	if (!status->has_wait_status && !wait_for_end(recording, &wait_status))
 		return EXIT_OWN_FAILURE;
-	int failure = command_exec_error(&recording->command);
+	return command_exit_status(wait_status);
+}
+
+/* The command could not be executed: there is nothing to write. */
+static bool has_not_executed(const struct recording *recording)
+{
+	int failure = recording->options.command ? command_exec_error(&recording->command) : 0;
 	if (failure)
 		log_error("cannot execute %s: %s", recording->options.command[0],
 			  strerror(failure));
-	return command_exit_status(wait_status);
+	return failure != 0;
 }
 
 static int finish(struct recording *recording)
@@ -310,6 +316,8 @@ static int finish(struct recording *recording)
 		report_error(&error, 0);
 	let_signals_end_us(recording);
 	recorder_status(recording->recorder, &status);
+	if (has_not_executed(recording))
+		return wait_for_command(recording, &status);
 	if (!recording->options.command && status.ended && status.counts.samples == 0 && well) {
 		log_error("process %d ended before the first sample", recording->options.pid);
 		return EXIT_NO_PROCESS;
