@@ -30,18 +30,18 @@ static bool has_python_name(const struct module *module)
 	       strncmp(module->name, "python", 6) == 0;
 }
 
+/* The symbols that are needed of an interpreter. */
+enum { SYMBOL_RUNTIME, SYMBOL_CODE_TYPE, SYMBOL_VERSION, SYMBOL_COUNT };
+
 /* CPython 3.10+ keeps _PyRuntime at the start of a section of its own; stripped files too. */
-static bool find_runtime(const struct module *module, remote_addr *address)
+static bool find_runtime(const struct module *module, struct module_place places[SYMBOL_COUNT])
 {
+	static const char *const names[SYMBOL_COUNT] = {"_PyRuntime", "PyCode_Type", "Py_Version"};
 	const struct module_section *section = module_section(module, ".PyRuntime");
-	uint64_t vaddr;
-	if (!module_symbol(module, "_PyRuntime", &vaddr, NULL, NULL)) {
-		if (!section)
-			return false;
-		vaddr = section->vaddr;
-	}
-	*address = module->load_bias + vaddr;
-	return true;
+	module_find_symbols(module, names, SYMBOL_COUNT, places);
+	if (!places[SYMBOL_RUNTIME].found && section)
+		places[SYMBOL_RUNTIME] = (struct module_place){section->vaddr, section->size, true};
+	return places[SYMBOL_RUNTIME].found;
 }
 
 static bool is_mapped(const struct module_table *table, const struct module *module)
@@ -53,13 +53,14 @@ static bool is_mapped(const struct module_table *table, const struct module *mod
 }
 
 /* Libraries and executables named after Python first: a look for a symbol costs. */
-static const struct module *find_module(const struct module_table *table, remote_addr *address)
+static const struct module *find_module(const struct module_table *table,
+					struct module_place places[SYMBOL_COUNT])
 {
 	for (int named = 1; named >= 0; named--)
 		for (size_t i = 0; i < table->module_count; i++) {
 			const struct module *module = table->modules[i];
 			if (has_python_name(module) == (named == 1) && is_mapped(table, module) &&
-			    find_runtime(module, address))
+			    find_runtime(module, places))
 				return module;
 		}
 	return NULL;
@@ -182,12 +183,14 @@ static bool version_from_memory(const struct module *module, const struct memory
 }
 
 static bool find_version(const struct module *module, const struct memory_reader *memory,
-			 remote_addr runtime, struct version *version, struct error *error)
+			 const struct module_place places[SYMBOL_COUNT], struct version *version,
+			 struct error *error)
 {
-	uint64_t vaddr, words[2];
+	const struct module_place *place = &places[SYMBOL_VERSION];
+	const remote_addr runtime = module->load_bias + places[SYMBOL_RUNTIME].vaddr;
+	uint64_t words[2];
 	uint32_t hex;
-	if (module_symbol(module, "Py_Version", &vaddr, NULL, NULL) &&
-	    module_read(module, vaddr, &hex, sizeof(hex), NULL)) {
+	if (place->found && module_read(module, place->vaddr, &hex, sizeof(hex), NULL)) {
 		version_from_hex(version, hex);
 		return true;
 	}
@@ -255,16 +258,18 @@ bool python_runtime_open(struct module_table *table, const struct memory_reader 
 {
 	struct python_runtime found = {0};
 	struct version version = {0};
-	uint64_t code_type;
-	found.module = find_module(table, &found.address);
+	struct module_place places[SYMBOL_COUNT];
+	found.module = find_module(table, places);
 	if (!found.module)
 		return refuse(table, memory, error);
-	if (!find_version(found.module, memory, found.address, &version, error) ||
+	found.address = found.module->load_bias + places[SYMBOL_RUNTIME].vaddr;
+	if (!find_version(found.module, memory, places, &version, error) ||
 	    !choose_layout(&found, &version, memory, error))
 		return false;
-	if (!module_symbol(found.module, "PyCode_Type", &code_type, NULL, error))
-		return false;
-	found.code_type = found.module->load_bias + code_type;
+	if (!places[SYMBOL_CODE_TYPE].found)
+		return error_set(error, ERROR_ABSENT, "%s has no symbol PyCode_Type",
+				 found.module->path);
+	found.code_type = found.module->load_bias + places[SYMBOL_CODE_TYPE].vaddr;
 	python_runtime_plan(&found);
 	if (!check_runtime(&found, memory, error))
 		return false;

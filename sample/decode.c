@@ -71,7 +71,7 @@ static void find_collector(struct decoder *decoder, const struct python_runtime 
 	const struct module *module = python_runtime_module(runtime);
 	struct module_place places[NAMES];
 	decoder->collector_count = 0;
-	module_symbols(module, names, NAMES, places);
+	module_find_symbols(module, names, NAMES, places);
 	for (size_t i = 0; i < NAMES; i++) {
 		uint64_t start = module->load_bias + places[i].vaddr;
 		if (places[i].size > 0)

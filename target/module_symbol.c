@@ -195,8 +195,8 @@ static void search_debug_file(const struct module *module, struct search *search
 	module_free(debug);
 }
 
-size_t module_symbols(const struct module *module, const char *const names[], size_t count,
-		      struct module_place places[])
+size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
+			   struct module_place places[])
 {
 	struct search search = {names, places, count, count};
 	memset(places, 0, count * sizeof(*places));
@@ -213,7 +213,7 @@ bool module_symbol(const struct module *module, const char *name, uint64_t *vadd
 		   struct error *error)
 {
 	struct module_place place;
-	if (!module_symbols(module, &name, 1, &place))
+	if (!module_find_symbols(module, &name, 1, &place))
 		return error_set(error, ERROR_ABSENT, "%s has no symbol %s", module->path, name);
 	*vaddr = place.vaddr;
 	if (size)

@@ -273,7 +273,7 @@ struct module_place {
 
 /* The same for several symbols, each table read once, a later one only while a name is missing.
  * Fills in places[0 .. count-1]; returns how many were found. */
-size_t module_symbols(const struct module *module, const char *const names[], size_t count,
-		      struct module_place places[]);
+size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
+			   struct module_place places[]);
 
 #endif
