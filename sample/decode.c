@@ -60,6 +60,14 @@ const struct python_runtime *decoder_runtime(const struct decoder *decoder)
 	return decoder->runtime_count ? decoder->runtimes[decoder->runtime_count - 1] : NULL;
 }
 
+remote_addr decoder_main_stack_end(const struct decoder *decoder)
+{
+	for (size_t i = 0; i < decoder->modules.mapping_count; i++)
+		if (strcmp(decoder->modules.mappings[i].path, "[stack]") == 0)
+			return decoder->modules.mappings[i].end;
+	return 0;
+}
+
 /* Where the collector's functions lie: <gc> stands for them. Absent in stripped builds. */
 static void find_collector(struct decoder *decoder, const struct python_runtime *runtime)
 {

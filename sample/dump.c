@@ -316,14 +316,6 @@ static void describe(struct dumper *dumper, struct dump *dump)
 		intern_text(dump->strings, target_executable(dumper->target));
 }
 
-static remote_addr find_main_stack(const struct module_table *modules)
-{
-	for (size_t i = 0; i < modules->mapping_count; i++)
-		if (strcmp(modules->mappings[i].path, "[stack]") == 0)
-			return modules->mappings[i].end;
-	return 0;
-}
-
 static bool prepare(struct dumper *dumper, struct dump *dump, struct error *error)
 {
 	struct decoder *decoder = &dumper->decoder;
@@ -341,7 +333,7 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 	dumper->taker.target = dumper->target;
 	dumper->taker.options = dumper->options;
 	dumper->taker.runtime = decoder_runtime(decoder);
-	dumper->taker.main_stack_end = find_main_stack(&decoder->modules);
+	dumper->taker.main_stack_end = decoder_main_stack_end(decoder);
 	join_init(&dumper->taker.join, dumper->options->join);
 	slots_init(&dumper->slots);
 	return slots_refresh(&dumper->slots, dumper->target, dumper->options, error) &&

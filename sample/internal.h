@@ -374,6 +374,9 @@ bool MUST_CHECK decoder_open_python(struct decoder *decoder, const struct memory
 				    struct error *error);
 const struct python_runtime *decoder_runtime(const struct decoder *decoder); /* NULL: none */
 
+/* The end of the main thread's stack; 0: not known. */
+remote_addr decoder_main_stack_end(const struct decoder *decoder);
+
 /* Decodes into decoder->stack. */
 enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
 				 struct decode_facts *facts);

@@ -15,14 +15,6 @@
 static const uint64_t REOPEN_NS = 10000000; /* between two tries to find an interpreter */
 enum { PATIENCE_MS = 20 };
 
-static remote_addr end_of_main_stack(const struct module_table *modules)
-{
-	for (size_t i = 0; i < modules->mapping_count; i++)
-		if (strcmp(modules->mappings[i].path, "[stack]") == 0)
-			return modules->mappings[i].end;
-	return 0;
-}
-
 /* Through a recording reader when raw samples are captured: replay reads the same memory. */
 static bool open_python(struct recorder *recorder, struct error *error)
 {
@@ -53,7 +45,7 @@ bool worker_open(struct recorder *recorder, struct error *error)
 		capture_modules(recorder->capture, &decoder->modules);
 		decoder->captured_generation = decoder->modules.generation;
 	}
-	atomic_store(&recorder->main_stack_end, end_of_main_stack(&decoder->modules));
+	atomic_store(&recorder->main_stack_end, decoder_main_stack_end(decoder));
 	if (!open_python(recorder, error))
 		return false;
 	atomic_store(&recorder->runtime, decoder_runtime(decoder));
