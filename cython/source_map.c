@@ -129,7 +129,8 @@ static void read_error(struct parser *parser, struct piece text)
 static struct piece declared_name(struct piece text)
 {
 	const char *parenthesis = memchr(text.text, '(', text.size);
-	if (!parenthesis)
+	/* "x = call(y)" is no head, though it may stand in column 0. */
+	if (!parenthesis || memchr(text.text, '=', (size_t)(parenthesis - text.text)))
 		return (struct piece){0};
 	const char *end = parenthesis;
 	while (end > text.text && end[-1] == ' ')
