@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "output/output.h"
 #include "src/options.h"
 #include "src/report.h"
@@ -26,7 +27,10 @@ static int status_of(const struct dump *dump, bool partial)
 {
 	if (partial)
 		return EXIT_PARTIAL;
-	return dump->python_version ? EXIT_DONE : EXIT_NOT_PYTHON;
+	if (dump->python_version)
+		return EXIT_DONE;
+	log_error("%s", dump->python_problem);
+	return EXIT_NOT_PYTHON;
 }
 
 int main(int argc, char **argv)
