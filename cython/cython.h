@@ -28,6 +28,7 @@ struct cython_name {
 	 * layer is the same frame; the same or a lower one is a new call (recursion).
 	 */
 	int layer;
+	bool slot;          /* of a type: Cython's own code, the author wrote no line of it */
 };
 
 /*
@@ -74,9 +75,18 @@ struct cython_line {
 /*
  * Maps a line of a generated file. `c_file`, `directory` as DWARF gives them; `extension`: path
  * of the extension module (the file is looked for beside it, too). A file and line that are a
- * .pyx, .pxd or .pxi already are given back as they are. False: no mapping, the name alone is shown.
+ * .pyx, .pxd, .pxi or .py already are given back as they are. False: no mapping, the name alone is shown.
  */
 bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
 		     const char *extension, int c_line, struct cython_line *line);
+
+/*
+ * The same for code of the function with that name. #line directives do not tell where slots come
+ * from: none stands in them, so compilers count their lines on from the last one before, often
+ * to beyond the end of the .pyx file.
+ */
+bool cython_map_line_of(struct cython_sources *sources, const struct cython_name *name,
+			const char *c_file, const char *directory, const char *extension,
+			int c_line, struct cython_line *line);
 
 #endif

@@ -521,7 +521,7 @@ static struct cython_name helper(struct interner *interner, struct demangling *d
 	strbuf_reset(&d->name);
 	utf8_add_clean(&d->name, plain.text, plain.size);
 	const char *name = intern_bytes(interner, d->name.text, d->name.size);
-	return (struct cython_name){CYTHON_HELPER, name, name, 0};
+	return (struct cython_name){CYTHON_HELPER, name, name, 0, false};
 }
 
 struct cython_name cython_demangle(struct interner *interner, const char *symbol,
@@ -550,6 +550,7 @@ struct cython_name cython_demangle_in(struct interner *interner,
 			.name = intern_bytes(interner, d.name.text, d.name.size),
 			.base = intern_bytes(interner, d.base.text, d.base.size),
 			.layer = 2 * d.layer + d.split,
+			.slot = d.kind == CYTHON_WRAPPER && d.layer == 1,
 		};
 	} else {
 		result = helper(interner, &d, plain);

@@ -222,14 +222,20 @@ static bool ends_in(const char *file, const char *const endings[])
 	return false;
 }
 
+/* Did a #line directive name the file? */
+static bool is_directive(const char *file)
+{
+	static const char *const endings[] = {".pyx", ".pxd", ".pxi", ".py", NULL};
+	return ends_in(file, endings);
+}
+
 bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
 		     const char *extension, int c_line, struct cython_line *line)
 {
-	static const char *const sources_of_cython[] = {".pyx", ".pxd", ".pxi", NULL};
 	static const char *const generated[] = {".c", ".cpp", ".cc", ".cxx", ".c++", ".C", NULL};
 	if (!c_file || c_line <= 0)
 		return false;
-	if (ends_in(c_file, sources_of_cython)) {
+	if (is_directive(c_file)) {
 		*line = (struct cython_line){intern_text(sources->interner, c_file), c_line};
 		return true;
 	}
@@ -244,4 +250,13 @@ bool cython_map_line(struct cython_sources *sources, const char *c_file, const c
 			request->map = find(sources, request);
 	}
 	return request->map && source_map_find(request->map, c_line, line);
+}
+
+bool cython_map_line_of(struct cython_sources *sources, const struct cython_name *name,
+			const char *c_file, const char *directory, const char *extension,
+			int c_line, struct cython_line *line)
+{
+	if (c_file && name->slot && is_directive(c_file))
+		return false;
+	return cython_map_line(sources, c_file, directory, extension, c_line, line);
 }

@@ -192,8 +192,8 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	named->frame.line = 0;
 	struct cython_line line;
 	if (symbol->file && symbol->line > 0 &&
-	    cython_map_line(resolver->sources, symbol->file, symbol->directory,
-			    raw->module->path, symbol->line, &line)) {
+	    cython_map_line_of(resolver->sources, &name, symbol->file, symbol->directory,
+			       raw->module->path, symbol->line, &line)) {
 		named->frame.file = clean(resolver, line.file);
 		named->frame.short_file = shorten(resolver, named->frame.file);
 		named->frame.line = line.line;

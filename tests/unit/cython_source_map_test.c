@@ -365,6 +365,7 @@ static void pyx_lines_are_given_back_as_they_are(void **state)
 	assert_string_equal(line.file, "pkg/mod.pyx");
 	assert_int_equal(line.line, 12);
 	assert_true(cython_map_line(sources, "/a/b.pxd", NULL, NULL, 1, &line));
+	assert_true(cython_map_line(sources, "/a/pure.py", NULL, NULL, 1, &line));
 	static const char *const pseudo[] = {"cython_utility", "(tree fragment)", "", "x.pyx.o",
 					     "View.MemoryView", "<stringsource>", "stringsource"};
 	for (size_t i = 0; i < sizeof(pseudo) / sizeof(*pseudo); i++)
@@ -372,6 +373,45 @@ static void pyx_lines_are_given_back_as_they_are(void **state)
 	assert_false(cython_map_line(sources, "a.pyx", "/p", "/x/m.so", 0, &line));
 	assert_false(cython_map_line(sources, NULL, "/p", "/x/m.so", 1, &line));
 	assert_int_equal(opened, 0);
+	cython_sources_free(sources);
+}
+
+/* Lines of slots are counted on from a directive that was meant for something else. */
+static void slots_have_no_line_by_directive(void **state)
+{
+	(void)state;
+	static const struct { const char *symbol; bool has_line; } cases[] = {
+		{"__pyx_getprop_3mod_3Ext_size", false},
+		{"__pyx_setprop_3mod_3Ext_size", false},
+		{"__pyx_tp_dealloc_3mod_Ext", false},
+		{"__pyx_sq_item_3mod_Ext", false},
+		{"__pyx_mp_ass_subscript_3mod_Ext", false},
+		{"__pyx_specialmethod___pyx_pw_3mod_3Ext_1__next__", false},
+		{"__pyx_pw_3mod_3Ext_4size_1__get__", true},
+		{"__pyx_pw_3mod_1run", true},
+		{"__pyx_pf_3mod_run", true},
+		{"__pyx_f_3mod_run", true},
+		{"__pyx_gb_3mod_2generator", true},
+		{"__pyx_pymod_exec_mod", true},
+	};
+	char extension[200];
+	write_file("slots.c", tiny);
+	snprintf(extension, sizeof(extension), "%s/slots.so", folder);
+	struct cython_sources *sources = cython_sources_new(interner, open_plain, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct cython_line line;
+		struct cython_name name = cython_demangle(interner, cases[i].symbol, "mod");
+		assert_int_not_equal(name.kind, CYTHON_NOT);
+		bool found = cython_map_line_of(sources, &name, "mod.pyx", "/p", extension, 9,
+						&line);
+		if (found != cases[i].has_line)
+			print_error("%s\n", cases[i].symbol);
+		assert_int_equal(found, cases[i].has_line);
+		/* The generated file itself knows better. */
+		assert_true(cython_map_line_of(sources, &name, "slots.c", "/p", extension, 5,
+					       &line));
+		assert_false(cython_map_line_of(sources, &name, NULL, "/p", extension, 5, &line));
+	}
 	cython_sources_free(sources);
 }
 
@@ -478,6 +518,7 @@ int main(void)
 		cmocka_unit_test(the_c_file_is_found_where_builds_leave_it),
 		cmocka_unit_test(a_file_too_short_for_the_line_is_refused),
 		cmocka_unit_test(pyx_lines_are_given_back_as_they_are),
+		cmocka_unit_test(slots_have_no_line_by_directive),
 		cmocka_unit_test(damaged_files_do_no_harm),
 		cmocka_unit_test(large_files_take_linear_time),
 		cmocka_unit_test(a_file_of_100000_lines_is_read_quickly),
