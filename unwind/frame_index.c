@@ -148,19 +148,12 @@ void frame_index_free(void *cache)
 	free(index);
 }
 
-static bool read_covering(const struct cfi_section *section, size_t offset, remote_addr pc,
-			  struct cfi_fde *fde)
-{
-	size_t next;
-	return cfi_read(section, offset, fde, &next) == CFI_FDE && pc >= fde->start &&
-	       pc < fde->end;
-}
-
+/* The last entry that begins at or below the address. */
 static bool find_in_table(const struct frame_index *index, const struct module *module,
 			  uint64_t vaddr, struct cfi_fde *fde)
 {
 	const int64_t wanted = (int64_t)(vaddr - module->eh_frame_hdr);
-	size_t low = 0, high = index->table_count;
+	size_t low = 0, high = index->table_count, next;
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 		if (index->table[middle].code <= wanted)
@@ -171,14 +164,13 @@ static bool find_in_table(const struct frame_index *index, const struct module *
 	if (low == 0)
 		return false;
 	const uint64_t at = module->eh_frame_hdr + (int64_t)index->table[low - 1].fde;
-	return read_covering(&index->eh_frame, at - index->eh_frame_vaddr,
-			     module->load_bias + vaddr, fde);
+	return cfi_read(&index->eh_frame, at - index->eh_frame_vaddr, fde, &next) == CFI_FDE;
 }
 
 static bool find_in_index(const struct index *index, const struct cfi_section *section,
 			  remote_addr pc, struct cfi_fde *fde)
 {
-	size_t low = 0, high = index->count;
+	size_t low = 0, high = index->count, next;
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 		if (index->entries[middle].start <= pc)
@@ -186,27 +178,62 @@ static bool find_in_index(const struct index *index, const struct cfi_section *s
 		else
 			high = middle;
 	}
-	return low > 0 && read_covering(section, index->entries[low - 1].offset, pc, fde);
+	return low > 0 &&
+	       cfi_read(section, index->entries[low - 1].offset, fde, &next) == CFI_FDE;
+}
+
+static struct frame_index *index_of(struct module *module)
+{
+	if (!module->unwind_cache)
+		module->unwind_cache = frame_index_new(module);
+	return module->unwind_cache;
+}
+
+static bool find_in_eh_frame(struct module *module, uint64_t vaddr, struct cfi_fde *fde)
+{
+	const struct frame_index *const index = index_of(module);
+	return index->table ? find_in_table(index, module, vaddr, fde) :
+			      find_in_index(&index->walked, &index->eh_frame,
+					    module->load_bias + vaddr, fde);
+}
+
+static bool find_in_debug_frame(struct module *module, uint64_t vaddr, struct cfi_fde *fde)
+{
+	struct frame_index *const index = index_of(module);
+	if (!index->debug_loaded) {
+		index->debug_loaded = true;
+		debug_frame_load(module, &index->debug_frame);
+		walk_section(&index->debug_frame, &index->debug);
+	}
+	return find_in_index(&index->debug, &index->debug_frame, module->load_bias + vaddr, fde);
+}
+
+static bool covers(const struct cfi_fde *fde, remote_addr pc)
+{
+	return pc >= fde->start && pc < fde->end;
 }
 
 bool frame_index_find(struct module *module, uint64_t vaddr, struct cfi_fde *fde,
 		      const struct cfi_section **section)
 {
 	const remote_addr pc = module->load_bias + vaddr;
-	if (!module->unwind_cache)
-		module->unwind_cache = frame_index_new(module);
-	struct frame_index *const index = module->unwind_cache;
+	const struct frame_index *const index = index_of(module);
 	*section = &index->eh_frame;
-	if (index->table ? find_in_table(index, module, vaddr, fde) :
-			   find_in_index(&index->walked, &index->eh_frame, pc, fde))
+	if (find_in_eh_frame(module, vaddr, fde) && covers(fde, pc))
 		return true;
-	if (!index->debug_loaded) {
-		index->debug_loaded = true;
-		debug_frame_load(module, &index->debug_frame);
-		walk_section(&index->debug_frame, &index->debug);
-	}
 	*section = &index->debug_frame;
-	return find_in_index(&index->debug, &index->debug_frame, pc, fde);
+	return find_in_debug_frame(module, vaddr, fde) && covers(fde, pc);
+}
+
+uint64_t frame_index_gap(struct module *module, uint64_t vaddr)
+{
+	struct cfi_fde fde;
+	uint64_t start = 0;
+	if (find_in_eh_frame(module, vaddr, &fde))
+		start = fde.end - module->load_bias;
+	if (find_in_debug_frame(module, vaddr, &fde) && fde.end - module->load_bias > start)
+		start = fde.end - module->load_bias;
+	return start;
 }
 
 bool unwind_function_start(struct unwinder *unwinder, struct module *module, uint64_t vaddr,

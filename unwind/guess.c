@@ -2,9 +2,10 @@
 /*
  * From an activation without unwind information (hand-written assembly, code made at run time, a
  * call through a bad pointer) to its caller: the word on the stack that follows a call instruction
- * and from which a walk by unwind information alone reaches the thread's outermost frame. A guess
- * and marked as one: registers that the code may have changed are not known in the caller. Work is
- * bounded for each call of unwind_thread (guess_walks, guess_steps).
+ * and from which a walk reaches the thread's outermost frame. Where several do, some are left over
+ * from earlier calls: what the call before each calls decides. A guess and marked as one: registers
+ * that the code may have changed are not known in the caller. Work is bounded for each call of
+ * unwind_thread (guess_walks, guess_steps, guess_words).
  */
 #include "unwind/internal.h"
 
@@ -15,63 +16,72 @@ enum {
 	SCAN_WORDS = 4096,            /* above SP */
 	FRAME_POINTER_WORDS = 64,     /* below the candidate, where it may have been pushed */
 	FRAME_POINTER_REACH = 32 << 20,
+	READ_WORDS = 64,
+	NESTED_LIMIT = 4,             /* activations without information that a trial may pass */
 };
 
-/* Length of "call *operand" (ff /2) with this ModRM byte, 0 when it is another instruction.
- * Intel SDM volume 2, table 2-2. */
-static size_t call_length(const uint8_t *at)
+/* Why a word may be our return address, best first. */
+enum evidence {
+	EVIDENCE_CERTAIN, /* our function's epilogue takes it, or its prologue put it here */
+	EVIDENCE_STRONG,  /* the call is of our function, or of one before it */
+	EVIDENCE_WEAK,    /* the call may lead anywhere */
+	EVIDENCE_WEAKEST, /* the call is of another function, which seems not to jump on */
+	EVIDENCE_NONE,
+};
+
+/* The activation whose caller is looked for. */
+struct place {
+	const struct registers *registers;
+	struct module *module; /* NULL: code of no file, or no code */
+	remote_addr gap;       /* where the code without information begins that the PC is in */
+	remote_addr taken;     /* what the epilogue that the PC is in returns to; 0: in none */
+	int nested;
+};
+
+static bool find_caller(struct unwinder *unwinder, const struct registers *registers, bool exact,
+			int nested, struct registers *caller);
+
+static enum evidence judge(struct unwinder *unwinder, const struct place *place, remote_addr slot,
+			   remote_addr address)
 {
-	const unsigned mod = at[1] >> 6, rm = at[1] & 7;
-	if (at[0] != 0xff || (at[1] >> 3 & 7) != 2)
-		return 0;
-	const size_t length = mod != 3 && rm == 4 ? 3 : 2; /* with a SIB byte */
-	if (mod == 1)
-		return length + 1;
-	if (mod == 2 || (mod == 0 && (rm == 5 || (rm == 4 && (at[2] & 7) == 5))))
-		return length + 4;
-	return length;
+	const remote_addr pc = place->registers->value[REGISTER_RIP];
+	remote_addr target = 0;
+	const enum call_kind kind = call_site_find(unwinder, place->module, address, &target);
+	if (kind == CALL_NONE)
+		return EVIDENCE_NONE;
+	const enum row_kind row = row_find(unwinder, address - 1)->kind;
+	const bool ours = kind == CALL_TO && place->module && target >= place->gap && target <= pc;
+	if (row != ROW_FOUND && !(row == ROW_NO_INFO && ours))
+		return EVIDENCE_NONE;
+	if (place->taken == slot)
+		return EVIDENCE_CERTAIN;
+	if (ours)
+		return !place->taken && prologue_gives_slot(place->module, target,
+							      place->registers, slot) ?
+		       EVIDENCE_CERTAIN : EVIDENCE_STRONG;
+	if (kind == CALL_UNKNOWN || (kind == CALL_TO && call_target_jumps(unwinder, target)))
+		return EVIDENCE_WEAK;
+	return EVIDENCE_WEAKEST;
 }
 
-static bool follows_call(const struct module *module, remote_addr address)
+/* Only good evidence is worth a guess within a guess. */
+static enum unwind_end try_walk(struct unwinder *unwinder, const struct registers *registers,
+				int nested)
 {
-	uint8_t bytes[7 + 2] = {0};
-	const size_t before = 7;
-	if (!module_read(module, address - module->load_bias - before, bytes, before, NULL))
-		return false;
-	if (bytes[before - 5] == 0xe8)
-		return true;
-	for (size_t length = 2; length <= before; length++)
-		if (call_length(bytes + before - length) == length)
-			return true;
-	return false;
-}
-
-/* Answers are kept beside the rows, as reading code is a system call. */
-static bool may_be_return_address(struct unwinder *unwinder, remote_addr address)
-{
-	const struct mapping *const mapping = module_table_find(unwinder->modules, address - 1);
-	uint32_t answer;
-	if (!mapping || !(mapping->protection & PROT_EXEC) || !mapping->module)
-		return false;
-	if (table_find(&unwinder->row_index, address, ROW_KEY_CALL, &answer))
-		return answer;
-	answer = follows_call(mapping->module, address) &&
-		 row_find(unwinder, address - 1)->kind == ROW_FOUND;
-	table_put(&unwinder->row_index, address, ROW_KEY_CALL, answer);
-	return answer;
-}
-
-static enum unwind_end try_walk(struct unwinder *unwinder, const struct registers *registers)
-{
-	struct registers copy = *registers;
+	struct registers copy = *registers, caller;
 	bool exact = false;
 	if (unwinder->guess_walks == 0)
 		return UNWIND_END_LIMIT;
 	unwinder->guess_walks--;
-	return snapshot_walk(unwinder, &copy, &exact, NULL);
+	const enum unwind_end end = snapshot_walk(unwinder, &copy, &exact, NULL);
+	if (end == UNWIND_END_NO_INFO && nested < NESTED_LIMIT &&
+	    find_caller(unwinder, &copy, exact, nested + 1, &caller))
+		return UNWIND_END_OUTERMOST;
+	return end;
 }
 
-static bool try_frame_pointer(struct unwinder *unwinder, struct registers *caller, uint64_t value)
+static bool try_frame_pointer(struct unwinder *unwinder, struct registers *caller, uint64_t value,
+			      int nested)
 {
 	/* It can only help where it leads further up the stack. */
 	const uint64_t distance = value - caller->value[REGISTER_RSP];
@@ -79,31 +89,35 @@ static bool try_frame_pointer(struct unwinder *unwinder, struct registers *calle
 		return false;
 	caller->value[REGISTER_RBP] = value;
 	caller->known |= 1u << REGISTER_RBP;
-	return try_walk(unwinder, caller) == UNWIND_END_OUTERMOST;
+	return try_walk(unwinder, caller, nested) == UNWIND_END_OUTERMOST;
 }
 
 /* The candidate stands at `slot`. RBP is first taken to be unknown: most walks do not need it. */
-static bool try_candidate(struct unwinder *unwinder, const struct registers *callee,
-			  remote_addr slot, remote_addr pc, struct registers *caller)
+static bool try_candidate(struct unwinder *unwinder, const struct place *place, remote_addr slot,
+			  enum evidence evidence, struct registers *caller)
 {
-	uint64_t pushed;
+	const struct registers *const callee = place->registers;
+	const int nested = evidence <= EVIDENCE_STRONG ? place->nested : NESTED_LIMIT;
+	uint64_t pushed, pc;
+	if (!memory_read_u64(unwinder->memory, slot, &pc, NULL))
+		return false;
 	memset(caller, 0, sizeof(*caller));
 	caller->fs_base = callee->fs_base;
 	caller->value[REGISTER_RIP] = pc;
 	caller->value[REGISTER_RSP] = slot + 8;
 	caller->known = 1u << REGISTER_RIP | 1u << REGISTER_RSP;
-	const enum unwind_end end = try_walk(unwinder, caller);
+	const enum unwind_end end = try_walk(unwinder, caller, nested);
 	if (end != UNWIND_END_REGISTER)
 		return end == UNWIND_END_OUTERMOST;
 	if (callee->known >> REGISTER_RBP & 1 &&
-	    try_frame_pointer(unwinder, caller, callee->value[REGISTER_RBP]))
+	    try_frame_pointer(unwinder, caller, callee->value[REGISTER_RBP], nested))
 		return true;
 	for (int i = 1; i <= FRAME_POINTER_WORDS; i++) {
 		const remote_addr at = slot - 8 * i;
 		if (at < callee->value[REGISTER_RSP] ||
 		    !memory_read_u64(unwinder->memory, at, &pushed, NULL))
 			break;
-		if (try_frame_pointer(unwinder, caller, pushed))
+		if (try_frame_pointer(unwinder, caller, pushed, nested))
 			return true;
 	}
 	return false;
@@ -138,19 +152,84 @@ static bool take_signal_frame(struct unwinder *unwinder, struct registers *regis
 	return true;
 }
 
-static bool scan(struct unwinder *unwinder, const struct registers *registers, size_t words,
+/* Reads words upwards from `from`; fewer at the end of the copy. */
+static size_t read_words(struct unwinder *unwinder, remote_addr from, uint64_t *words, size_t count)
+{
+	size_t got = 0;
+	if (count > unwinder->guess_words)
+		count = unwinder->guess_words;
+	unwinder->guess_words -= count;
+	if (memory_read(unwinder->memory, from, words, count * sizeof(*words), NULL))
+		return count;
+	while (got < count && memory_read_u64(unwinder->memory, from + 8 * got, words + got, NULL))
+		got++;
+	return got;
+}
+
+/* Judges the words above SP and returns their number; ends with *found at one that is certain and
+ * holds: no other can be better. */
+static size_t judge_words(struct unwinder *unwinder, const struct place *place, uint8_t *evidence,
+			  size_t count, struct registers *caller, bool *found)
+{
+	const remote_addr sp = place->registers->value[REGISTER_RSP];
+	uint64_t words[READ_WORDS];
+	for (size_t i = 0, got = READ_WORDS; i < count && got == READ_WORDS; i += got) {
+		got = read_words(unwinder, sp + 8 * i, words,
+				 count - i < READ_WORDS ? count - i : READ_WORDS);
+		for (size_t n = 0; n < got; n++) {
+			const remote_addr slot = sp + 8 * (i + n);
+			evidence[i + n] = judge(unwinder, place, slot, words[n]);
+			if (evidence[i + n] != EVIDENCE_CERTAIN)
+				continue;
+			*found = try_candidate(unwinder, place, slot, EVIDENCE_CERTAIN, caller);
+			if (*found)
+				return i + n;
+		}
+		if (got < READ_WORDS)
+			return i + got;
+	}
+	return count;
+}
+
+static bool scan(struct unwinder *unwinder, const struct place *place, size_t count,
 		 struct registers *caller)
 {
-	const remote_addr sp = registers->value[REGISTER_RSP];
-	for (size_t i = 0; i < words && unwinder->guess_walks; i++) {
-		uint64_t word;
-		if (!memory_read_u64(unwinder->memory, sp + 8 * i, &word, NULL))
-			return false;
-		if (may_be_return_address(unwinder, word) &&
-		    try_candidate(unwinder, registers, sp + 8 * i, word, caller))
-			return true;
+	uint8_t evidence[SCAN_WORDS];
+	bool found = false;
+	count = judge_words(unwinder, place, evidence, count, caller, &found);
+	for (int class = EVIDENCE_STRONG; class < EVIDENCE_NONE && !found; class++)
+		for (size_t i = 0; i < count && !found && unwinder->guess_walks; i++)
+			found = evidence[i] == class &&
+				try_candidate(unwinder, place,
+					      place->registers->value[REGISTER_RSP] + 8 * i, class,
+					      caller);
+	return found;
+}
+
+static bool find_caller(struct unwinder *unwinder, const struct registers *registers, bool exact,
+			int nested, struct registers *caller)
+{
+	const remote_addr pc = registers->value[REGISTER_RIP] - !exact;
+	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
+	struct place place = { .registers = registers, .nested = nested };
+	if (mapping && mapping->module) {
+		place.module = mapping->module;
+		place.gap = place.module->load_bias +
+			    frame_index_gap(place.module, pc - place.module->load_bias);
+		if (place.gap < mapping->start)
+			place.gap = mapping->start;
+		if (!epilogue_find_slot(place.module, registers, &place.taken))
+			place.taken = 0;
 	}
-	return false;
+	return scan(unwinder, &place, SCAN_WORDS, caller);
+}
+
+/* Nothing was pushed yet by a call that led to no code. */
+static bool find_bad_caller(struct unwinder *unwinder, const struct registers *registers,
+			    struct registers *caller)
+{
+	const struct place place = { .registers = registers };
+	return scan(unwinder, &place, 1, caller);
 }
 
 bool guess_caller(struct unwinder *unwinder, struct registers *registers, bool *exact,
@@ -170,8 +249,8 @@ bool guess_caller(struct unwinder *unwinder, struct registers *registers, bool *
 		frame->signal_frame = *exact = true;
 		return true;
 	}
-	/* Nothing was pushed yet by a call that led to no code. */
-	if (!scan(unwinder, registers, bad_call ? 1 : SCAN_WORDS, &caller))
+	if (!(bad_call ? find_bad_caller(unwinder, registers, &caller)
+		       : find_caller(unwinder, registers, *exact, 0, &caller)))
 		return false;
 	frame->guessed = true;
 	frame->cfa = caller.value[REGISTER_RSP];

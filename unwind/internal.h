@@ -2,7 +2,7 @@
 /*
  * What the files of this folder share: the call frame information of one module (frame_index.c,
  * debug_frame.c, cfi.c), the rows made from it (row.c), what libunwind reads (space.c), stepping
- * over the copy (snapshot.c) and what is done where there is no information (guess.c).
+ * over the copy (snapshot.c) and what is done where there is no information (guess.c, call_site.c).
  */
 #ifndef UNWIND_INTERNAL_H
 #define UNWIND_INTERNAL_H
@@ -65,6 +65,9 @@ bool frame_index_find(struct module *module, uint64_t vaddr, struct cfi_fde *fde
 		      const struct cfi_section **section);
 void frame_index_free(void *index); /* a module's unwind_cache; NULL accepted */
 
+/* Where the code without FDE begins that holds this ELF address: the end of the FDE before. */
+uint64_t frame_index_gap(struct module *module, uint64_t vaddr);
+
 /* No module's section is larger than this in memory. */
 #define CFI_SECTION_LIMIT ((size_t)64 << 20)
 
@@ -95,8 +98,10 @@ struct unwind_row {
 };
 
 enum row_key {
-	ROW_KEY_ROW,  /* index in rows */
-	ROW_KEY_CALL, /* guess.c: may this be a return address? */
+	ROW_KEY_ROW,    /* index in rows */
+	ROW_KEY_CALL,   /* call_site.c: the call before it, | the other module's id + 1 << 8 */
+	ROW_KEY_TARGET, /* likewise: what it calls */
+	ROW_KEY_JUMPS,  /* may this function jump to another? */
 };
 
 struct unwinder {
@@ -116,13 +121,43 @@ struct unwinder {
 	const struct cfi_section *section; /* of the row being applied, or NULL */
 	bool unknown_register;      /* an unknown register was read */
 	bool missing_memory;        /* the copy has no such bytes */
-	size_t guess_walks, guess_steps; /* left in this call */
+	size_t guess_walks, guess_steps, guess_words; /* left in this call */
 };
 
 /* How to step from the instruction at this address (PC-1 for a return address). Never NULL; valid
  * until the next call. */
 const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address);
 void rows_flush(struct unwinder *unwinder);
+
+/* Keeps an answer beside the rows; may flush them. */
+void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key,
+		    uint32_t answer);
+
+/* ---- call_site.c: what a return address tells ---------------------------------------------- */
+
+enum call_kind {
+	CALL_NONE,    /* no call stands before it */
+	CALL_UNKNOWN, /* a call by a register, by a variable */
+	CALL_TO,      /* the function is known, past stubs */
+	CALL_AWAY,    /* of a function that neither its module nor `other` defines */
+};
+
+/* What the call before this address calls. Functions that its own module does not define are
+ * looked for in `other` (or NULL). *target is set for CALL_TO. */
+enum call_kind call_site_find(struct unwinder *unwinder, const struct module *other,
+			      remote_addr address, remote_addr *target);
+
+/* May the function at this address, or what we do not know there, jump on to another one? */
+bool call_target_jumps(struct unwinder *unwinder, remote_addr target);
+
+/* True when the instructions from a function's entry on put its return address at `slot`, with
+ * these registers at a PC further on in it. */
+bool prologue_gives_slot(const struct module *module, remote_addr entry,
+			 const struct registers *registers, remote_addr slot);
+
+/* Where the return address is when nothing but the rest of an epilogue is left from the PC on. */
+bool epilogue_find_slot(const struct module *module, const struct registers *registers,
+			remote_addr *slot);
 
 /* ---- space.c, snapshot.c, guess.c, stack.c ------------------------------------------------ */
 

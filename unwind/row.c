@@ -103,3 +103,11 @@ void rows_flush(struct unwinder *unwinder)
 	table_clear(&unwinder->row_index);
 	unwinder->row_count = 0;
 }
+
+void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key,
+		    uint32_t answer)
+{
+	if (unwinder->row_index.count >= 4 * ROW_LIMIT)
+		rows_flush(unwinder);
+	table_put(&unwinder->row_index, address, key, answer);
+}

@@ -166,6 +166,7 @@ bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 	unwinder->memory = memory;
 	unwinder->guess_walks = 2000;
 	unwinder->guess_steps = 200000;
+	unwinder->guess_words = 1 << 20;
 	do {
 		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
 	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
