@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Several symbols looked up at once: found in the dynamic table, the full one, without section
+ * headers, in the separate debug file; and in tables that are damaged.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "target/internal.h"
+
+enum { PUBLIC, HIDDEN, DATA, IMPORTED, ABSENT, COUNT, ROUNDS = 3000 };
+
+static const char *const names[COUNT] = {"public_one", "hidden_one", "some_data", "puts",
+					 "public_on"};
+static char directory[] = "/tmp/target_symbol_testXXXXXX";
+static struct module_table table;
+
+static struct module *add(const char *path)
+{
+	struct module *module;
+	struct error error;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	if (!module_table_add(&table, path, fd, NULL, 0, 0, &module, &error))
+		fail_msg("%s", error.message);
+	return module;
+}
+
+static struct module *build(const char *name, const char *commands)
+{
+	char command[1024], path[128];
+	snprintf(path, sizeof(path), "%s/%s.so", directory, name);
+	snprintf(command, sizeof(command),
+		 "cd %s && echo 'int puts(const char *); int some_data[4] = {1};"
+		 "__attribute__((noipa)) static int hidden_one(int x) { return x + some_data[0]; }"
+		 "int public_one(int x) { puts(\"\"); return hidden_one(x) + 2; }' > x.c && "
+		 "gcc -O1 -shared -fPIC -Wl,--hash-style=gnu -o %s.so x.c && %s",
+		 directory, name, commands);
+	assert_int_equal(system(command), 0);
+	return add(path);
+}
+
+static void assert_found(const struct module *module, const bool expected[COUNT])
+{
+	struct module_place places[COUNT];
+	size_t found = 0;
+	memset(places, 0x55, sizeof(places));
+	size_t count = module_find_symbols(module, names, COUNT, places);
+	for (size_t i = 0; i < COUNT; i++) {
+		struct error error;
+		uint64_t vaddr = 0, size = 0;
+		assert_int_equal(places[i].found, expected[i]);
+		/* One at a time gives the same. */
+		assert_int_equal(module_symbol(module, names[i], &vaddr, &size, &error),
+				 expected[i]);
+		assert_int_equal(places[i].vaddr, vaddr);
+		assert_int_equal(places[i].size, size);
+		assert_int_equal(size > 0, expected[i]);
+		if (!expected[i])
+			assert_int_equal(error.kind, ERROR_ABSENT);
+		found += expected[i];
+	}
+	assert_int_equal(count, found);
+}
+
+static void each_table_gives_what_it_has(void **state)
+{
+	(void)state;
+	static const bool all[COUNT] = {true, true, true}, dynamic[COUNT] = {true, false, true};
+	struct module *module = build("full", "true");
+	assert_found(module, all);
+	assert_found(build("stripped", "strip stripped.so"), dynamic);
+	/* Without section headers the dynamic segment tells where the table is. */
+	module = build("headless", "strip headless.so");
+	module->section_count = 0;
+	assert_found(module, dynamic);
+}
+
+static void what_only_the_debug_file_has_is_found_there(void **state)
+{
+	(void)state;
+	/* glibc's caller of main is local to libc. */
+	static const char *const wanted[] = {"abort", "__libc_start_call_main", "no such name"};
+	struct module_place places[3];
+	struct link_map *map;
+	void *library = dlopen("libc.so.6", RTLD_NOW);
+	assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
+	struct module *module = add(map->l_name);
+	char hex[65], path[128];
+	assert_non_null(module);
+	build_id_hex(&module->build_id, hex);
+	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
+	size_t found = module_find_symbols(module, wanted, 3, places);
+	assert_true(places[0].found);
+	assert_int_equal(places[0].vaddr + map->l_addr, (uintptr_t)abort);
+	assert_false(places[2].found);
+	dlclose(library);
+	if (access(path, R_OK) != 0) {
+		print_message("skipped: libc has no debug file here\n");
+		return;
+	}
+	assert_int_equal(found, 2);
+	assert_true(places[1].found);
+	assert_true(places[1].size > 0);
+}
+
+static void nothing_is_asked_and_nothing_is_found(void **state)
+{
+	(void)state;
+	struct module_place place;
+	struct module *module = build("none", "true");
+	const char *const empty[] = {""};
+	assert_int_equal(module_find_symbols(module, names, 0, &place), 0);
+	/* Unnamed symbols are sections and the like, not what the name "" asks for. */
+	assert_int_equal(module_find_symbols(module, empty, 1, &place), 0);
+}
+
+/* Random bytes in the symbol tables and their names; a name table that does not end. */
+static void damaged_tables_do_no_harm(void **state)
+{
+	(void)state;
+	struct module *module = build("damaged", "true");
+	struct stat status;
+	assert_int_equal(fstat(module->fd, &status), 0);
+	size_t size = (size_t)status.st_size;
+	unsigned char *original = alloc_zeroed(1, size), *bytes = alloc_zeroed(1, size);
+	assert_int_equal(pread(module->fd, original, size, 0), size);
+	static const char *const sections[] = {".dynsym", ".dynstr", ".symtab", ".strtab"};
+	unsigned seed = 3;
+	for (int round = 0; round < ROUNDS; round++) {
+		struct module_table one;
+		struct module *damaged;
+		struct module_place places[COUNT];
+		struct error error;
+		const struct module_section *section = module_section(module, sections[round % 4]);
+		memcpy(bytes, original, size);
+		for (int i = 0; i < 40; i++) {
+			seed = seed * 1103515245 + 12345;
+			bytes[section->file_offset + (seed >> 8) % section->size] =
+				round % 8 < 4 ? 'p' : (unsigned char)(seed >> 4);
+		}
+		module_table_init(&one);
+		assert_true(module_table_add(&one, "x", -1, bytes, size, 0, &damaged, &error));
+		size_t found = module_find_symbols(damaged, names, COUNT, places), seen = 0;
+		for (size_t i = 0; i < COUNT; i++)
+			seen += places[i].found;
+		assert_int_equal(seen, found);
+		damaged->section_count = round % 2 ? 0 : damaged->section_count;
+		module_find_symbols(damaged, names, COUNT, places);
+		module_table_release(&one);
+	}
+	free(original);
+	free(bytes);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	module_table_init(&table);
+	return !mkdtemp(directory);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	char command[300];
+	module_table_release(&table);
+	snprintf(command, sizeof(command), "rm -r '%s'", directory);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_table_gives_what_it_has),
+		cmocka_unit_test(what_only_the_debug_file_has_is_found_there),
+		cmocka_unit_test(nothing_is_asked_and_nothing_is_found),
+		cmocka_unit_test(damaged_tables_do_no_harm),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
