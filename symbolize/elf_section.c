@@ -11,7 +11,7 @@
 
 enum { MAX_SECTIONS = 65536, MAX_SEGMENTS = 4096 };
 
-static Elf_Scn *find_section(Elf *elf, const char *name, GElf_Shdr *header)
+Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header)
 {
 	size_t names;
 	Elf_Scn *section = NULL;
@@ -31,7 +31,7 @@ static Elf_Scn *find_section(Elf *elf, const char *name, GElf_Shdr *header)
 bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes)
 {
 	GElf_Shdr header;
-	Elf_Scn *section = find_section(elf, name, &header);
+	Elf_Scn *section = elf_find_section(elf, name, &header);
 
 	*bytes = (struct elf_bytes){0};
 	if (!section || header.sh_type == SHT_NOBITS)
@@ -133,7 +133,7 @@ void elf_hide_unused(Elf *elf)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		GElf_Shdr header;
-		Elf_Scn *section = find_section(elf, names[i], &header);
+		Elf_Scn *section = elf_find_section(elf, names[i], &header);
 		if (!section)
 			continue;
 		header.sh_type = SHT_NOBITS; /* in memory only: the file is open for reading */

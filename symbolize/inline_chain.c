@@ -151,6 +151,20 @@ static bool fill_frames(const struct place *place, struct unit *unit, uint64_t p
 	return chain.count || result->frames[0].file;
 }
 
+/* By the unit that .debug_aranges names. Without a function there the index may know better. */
+static bool resolve_hinted(struct debug_info *info, struct interner *interner, uint64_t pc,
+			   struct symbolize_result *result)
+{
+	struct unit *unit = debug_info_hinted(info, pc);
+	Dwarf_Die function;
+
+	if (!unit || !debug_info_function(info, unit, pc, &function))
+		return false;
+	const struct place place = place_of_unit(info, interner, unit);
+	fill_frames(&place, unit, pc, &function, result);
+	return true;
+}
+
 void inline_chain_resolve(struct debug_info *info, struct interner *interner, uint64_t pc,
 			  struct symbolize_result *result)
 {
@@ -159,6 +173,8 @@ void inline_chain_resolve(struct debug_info *info, struct interner *interner, ui
 
 	result->count = 0;
 	debug_info_refill(info);
+	if (resolve_hinted(info, interner, pc, result))
+		return;
 	/* Where units overlap, one that has a function there is the better witness. */
 	for (int i = 0; i < 8 && (unit = debug_info_unit(info, pc, &position)); i++) {
 		const struct place place = place_of_unit(info, interner, unit);

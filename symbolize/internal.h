@@ -7,6 +7,7 @@
 #define SYMBOLIZE_INTERNAL_H
 
 #include <elfutils/libdw.h>
+#include <gelf.h>
 #include <libelf.h>
 #include <stdbool.h>
 
@@ -50,6 +51,9 @@ struct elf_bytes {
 /* Contents of a section that has some (not NOBITS), decompressed. Lives as long as elf. */
 bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes);
 
+/* The section of that name and its header; NULL: none. */
+Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header);
+
 /* Spares libdw the debug sections that are not needed; before dwarf_begin_elf. */
 void elf_hide_unused(Elf *elf);
 
@@ -66,19 +70,50 @@ bool elf_decode_pointer(const struct elf_bytes *bytes, const uint8_t *field, uin
 void fde_table_add(struct interval_list *fdes, Elf *elf, const struct elf_bytes *bytes,
 		   bool eh_frame);
 
+/* The FDE that holds pc by the sorted table of .eh_frame_hdr; false: there is no table that can be
+ * believed. *fde: an empty range when none holds pc. */
+bool fde_table_search(Elf *elf, const struct elf_bytes *eh_frame, uint64_t pc,
+		      struct interval *fde);
+
+/* ---- .debug_aranges: arange_table.c ------------------------------------------------------- */
+
+/* Adds all ranges; value: offset of the unit in .debug_info. */
+void arange_table_add(struct interval_list *list, const struct elf_bytes *bytes);
+
+/* ---- compressed debug sections: lazy_dwarf.c ---------------------------------------------- */
+
+struct lazy_dwarf;
+
+/*
+ * An image of the debug sections of a file (fd stays open as long), filled in as units are asked
+ * for. NULL: they are not compressed, small, or of a kind that has to be inflated whole. *image is
+ * to be ended before lazy_dwarf_free.
+ */
+struct lazy_dwarf *lazy_dwarf_new(int fd, Elf *elf, Elf **image);
+void lazy_dwarf_free(struct lazy_dwarf *lazy); /* NULL accepted */
+
+/* Fills in the unit at an offset of .debug_info and all before it; false: it is not there, or it
+ * refers to other units. The same for a table of .debug_line. */
+bool lazy_dwarf_need_unit(struct lazy_dwarf *lazy, uint64_t offset);
+bool lazy_dwarf_need_lines(struct lazy_dwarf *lazy, uint64_t offset);
+
+/* Fills in all; false: the file is damaged. */
+bool lazy_dwarf_fill(struct lazy_dwarf *lazy);
+
 /* ---- symbols: symbol_table.c -------------------------------------------------------------- */
 
 struct symbol_table {
 	struct interval_list ranges; /* value: index of symbols */
 	struct symbol *symbols;
 	size_t count, capacity;
+	unsigned looks; /* how many before the ranges are sorted */
+	bool sorted;
 };
 
 void symbol_table_release(struct symbol_table *table);
 
 /* Adds the functions of the section of that type; false: there is none of them. */
 bool symbol_table_add(struct symbol_table *table, Elf *elf, uint32_t section_type);
-void symbol_table_sort(struct symbol_table *table);
 
 struct symbol_match {
 	const char *name; /* in the ELF file's string table; with version and suffixes */
@@ -94,7 +129,7 @@ void symbol_table_each(const struct symbol_table *table,
  * The symbol that covers pc by its size, or a sizeless one where fde (NULL: none) starts. Among
  * several of one start the one named `wanted` (NULL: any), with or without a suffix.
  */
-bool symbol_table_find(const struct symbol_table *table, uint64_t pc, const struct interval *fde,
+bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct interval *fde,
 		       const char *wanted, struct symbol_match *match);
 
 /* ---- DWARF: unit_index.c ------------------------------------------------------------------ */
@@ -105,17 +140,25 @@ struct unit {
 	struct interval_list functions; /* value: offset of the DIE */
 };
 
+/* How many units are opened by hints; more are worth an index of all. */
+enum { DEBUG_INFO_HINTS = 16 };
+
 struct debug_info {
 	Dwarf *dwarf;                /* NULL: none */
+	struct lazy_dwarf *lazy;     /* what dwarf reads; NULL: all of it is there */
 	const char *info, *info_end; /* bytes of .debug_info */
 	uint64_t budget;             /* DIEs and ranges that may still be looked at */
 	bool indexed;
 	struct unit *units;
 	size_t unit_count, unit_capacity;
 	struct interval_list ranges; /* value: index of units */
+	struct interval_list aranges; /* value: offset of the unit */
+	struct unit hinted[DEBUG_INFO_HINTS];
+	uint64_t hinted_offsets[DEBUG_INFO_HINTS];
+	size_t hinted_count;
 };
 
-void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf);
+void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy);
 void debug_info_release(struct debug_info *info);
 
 /* Called once for each look-up: honest files never run out, hostile ones earn little. */
@@ -129,6 +172,10 @@ bool debug_info_has_pc(struct debug_info *info, Dwarf_Die *die, uint64_t pc, boo
 
 /* The next unit that holds pc; *position starts as SIZE_MAX. NULL: no (more) units. */
 struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *position);
+
+/* The unit that .debug_aranges tells, before all units are looked at: a hint, to be checked. NULL:
+ * not told, or there were many hints already. */
+struct unit *debug_info_hinted(struct debug_info *info, uint64_t pc);
 
 /* The subprogram of the unit that holds pc. */
 bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc, Dwarf_Die *die);

@@ -12,6 +12,9 @@
 
 enum { MAX_SECTIONS = 65536, MAX_SYMBOLS = 8 << 20, MAX_SAME_START = 4096 };
 
+/* Sorting costs as much as about this many passes over all symbols. */
+enum { UNSORTED_LOOKS = 20 };
+
 struct symbol {
 	Elf *elf;
 	uint32_t strings; /* index of the string section */
@@ -71,12 +74,8 @@ bool symbol_table_add(struct symbol_table *table, Elf *elf, uint32_t section_typ
 		if (gelf_getshdr(section, &header) && header.sh_type == section_type)
 			add_section(table, elf, section, &header);
 	}
+	table->sorted = false;
 	return table->count > before;
-}
-
-void symbol_table_sort(struct symbol_table *table)
-{
-	interval_sort(&table->ranges);
 }
 
 void symbol_table_each(const struct symbol_table *table,
@@ -134,10 +133,10 @@ static bool better(const struct symbol_match *left, int left_rank,
 }
 
 /* The best of those that start at `start` and cover pc (sized) or have no size (not sized). */
-static bool choose(const struct symbol_table *table, uint64_t start, uint64_t pc, bool sized,
-		   const char *wanted, struct symbol_match *match)
+static bool choose_among(const struct symbol_table *table, const struct interval_list *ranges,
+			 uint64_t start, uint64_t pc, bool sized, const char *wanted,
+			 struct symbol_match *match)
 {
-	const struct interval_list *ranges = &table->ranges;
 	const size_t first = interval_lower(ranges, start);
 	bool found = false;
 	int best = 0;
@@ -161,12 +160,57 @@ static bool choose(const struct symbol_table *table, uint64_t start, uint64_t pc
 	return found;
 }
 
-bool symbol_table_find(const struct symbol_table *table, uint64_t pc, const struct interval *fde,
+/* Where the ranges are not sorted, those that start at `start` are picked out first. */
+static bool choose(const struct symbol_table *table, uint64_t start, uint64_t pc, bool sized,
+		   const char *wanted, struct symbol_match *match)
+{
+	struct interval_list same = {0};
+
+	if (table->sorted)
+		return choose_among(table, &table->ranges, start, pc, sized, wanted, match);
+	for (size_t i = 0; i < table->ranges.count && same.count < MAX_SAME_START; i++) {
+		const struct interval *range = &table->ranges.items[i];
+		if (range->start == start)
+			interval_add(&same, range->start, range->end, range->value);
+	}
+	interval_sort(&same);
+	const bool found = choose_among(table, &same, start, pc, sized, wanted, match);
+	interval_list_release(&same);
+	return found;
+}
+
+/* The start of the innermost symbol that covers pc. */
+static bool covering_start(const struct symbol_table *table, uint64_t pc, uint64_t *start)
+{
+	const struct interval_list *ranges = &table->ranges;
+	bool found = false;
+
+	if (table->sorted) {
+		const ssize_t at = interval_find(ranges, pc, ranges->count);
+		if (at >= 0)
+			*start = ranges->items[at].start;
+		return at >= 0;
+	}
+	for (size_t i = 0; i < ranges->count; i++) {
+		const struct interval *range = &ranges->items[i];
+		if (pc >= range->start && pc < range->end && (!found || range->start > *start)) {
+			*start = range->start;
+			found = true;
+		}
+	}
+	return found;
+}
+
+bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct interval *fde,
 		       const char *wanted, struct symbol_match *match)
 {
-	const ssize_t at = interval_find(&table->ranges, pc, table->ranges.count);
+	uint64_t start = 0;
 
-	if (at >= 0 && choose(table, table->ranges.items[at].start, pc, true, wanted, match))
+	if (!table->sorted && ++table->looks > UNSORTED_LOOKS) {
+		interval_sort(&table->ranges);
+		table->sorted = true;
+	}
+	if (covering_start(table, pc, &start) && choose(table, start, pc, true, wanted, match))
 		return true;
 	return fde && choose(table, fde->start, pc, false, wanted, match);
 }

@@ -23,8 +23,12 @@ struct symbolizer {
 	void *bytes;                /* ours: a copy */
 	Elf *elf;
 	struct debug_files files;
+	struct lazy_dwarf *lazy;    /* what info reads, where that is compressed */
+	Elf *lazy_elf;
 	struct debug_info info;
 	struct symbol_table symbols;
+	struct elf_bytes eh_frame;
+	bool walked;                /* the FDEs of .eh_frame are in the list */
 	struct interval_list fdes;
 };
 
@@ -48,6 +52,8 @@ static void close_module(struct symbolizer *symbolizer)
 	interval_list_release(&symbolizer->fdes);
 	if (dwarf)
 		dwarf_end(dwarf);
+	elf_end(symbolizer->lazy_elf);
+	lazy_dwarf_free(symbolizer->lazy);
 	debug_files_release(&symbolizer->files);
 	elf_end(symbolizer->elf);
 	if (symbolizer->fd >= 0)
@@ -101,25 +107,37 @@ static bool open_elf(struct symbolizer *symbolizer, const struct symbolize_modul
 	return true;
 }
 
+static bool has_content(Elf *elf, const char *name)
+{
+	GElf_Shdr header;
+
+	return elf_find_section(elf, name, &header) && header.sh_type != SHT_NOBITS &&
+	       header.sh_size;
+}
+
 /* The file that has .debug_info: the module itself, its debug file, or (lines only) neither. */
 static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
-	struct elf_bytes bytes;
 	Elf *elf = symbolizer->elf;
+	int fd = symbolizer->fd;
 	Dwarf *dwarf;
 
-	if (!elf_section_bytes(elf, ".debug_info", &bytes) &&
-	    !elf_section_bytes(elf, ".zdebug_info", &bytes)) {
+	if (!has_content(elf, ".debug_info") && !has_content(elf, ".zdebug_info")) {
 		if (!debug_files_find(&symbolizer->files, module, elf))
 			return;
 		elf = symbolizer->files.debug.elf;
+		fd = symbolizer->files.debug.fd;
 	}
-	elf_hide_unused(elf);
+	symbolizer->lazy = lazy_dwarf_new(fd, elf, &symbolizer->lazy_elf);
+	if (symbolizer->lazy)
+		elf = symbolizer->lazy_elf;
+	else
+		elf_hide_unused(elf);
 	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 	if (!dwarf)
 		return;
 	debug_files_set_alternate(&symbolizer->files, module, dwarf);
-	debug_info_init(&symbolizer->info, dwarf, elf);
+	debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy);
 }
 
 bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_module *module,
@@ -148,14 +166,31 @@ static void build_tables(struct symbolizer *symbolizer)
 	if (!symbol_table_add(&symbolizer->symbols, elf, SHT_SYMTAB) && debug)
 		symbol_table_add(&symbolizer->symbols, debug, SHT_SYMTAB);
 	symbol_table_add(&symbolizer->symbols, elf, SHT_DYNSYM);
-	symbol_table_sort(&symbolizer->symbols);
-	if (elf_eh_frame_bytes(elf, &bytes))
-		fde_table_add(&symbolizer->fdes, elf, &bytes, true);
+	symbolizer->walked = !elf_eh_frame_bytes(elf, &symbolizer->eh_frame);
 	if (elf_section_bytes(elf, ".debug_frame", &bytes))
 		fde_table_add(&symbolizer->fdes, elf, &bytes, false);
 	if (debug && elf_section_bytes(debug, ".debug_frame", &bytes))
 		fde_table_add(&symbolizer->fdes, debug, &bytes, false);
 	interval_sort(&symbolizer->fdes);
+}
+
+/* By the linker's sorted table; only where there is none, all FDEs are walked and sorted. */
+static bool find_fde(struct symbolizer *symbolizer, uint64_t pc, struct interval *fde)
+{
+	struct interval_list *fdes = &symbolizer->fdes;
+
+	if (!symbolizer->walked &&
+	    !fde_table_search(symbolizer->elf, &symbolizer->eh_frame, pc, fde)) {
+		symbolizer->walked = true;
+		fde_table_add(fdes, symbolizer->elf, &symbolizer->eh_frame, true);
+		interval_sort(fdes);
+	} else if (!symbolizer->walked && fde->end) {
+		return true;
+	}
+	const ssize_t at = interval_find(fdes, pc, fdes->count);
+	if (at >= 0)
+		*fde = fdes->items[at];
+	return at >= 0;
 }
 
 void symbolizer_each_symbol(struct symbolizer *symbolizer,
@@ -199,8 +234,8 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		return;
 	if (!symbolizer->tables_built)
 		build_tables(symbolizer);
-	const ssize_t at = interval_find(&symbolizer->fdes, pc, symbolizer->fdes.count);
-	const struct interval *fde = at < 0 ? NULL : &symbolizer->fdes.items[at];
+	struct interval range;
+	const struct interval *fde = find_fde(symbolizer, pc, &range) ? &range : NULL;
 	inline_chain_resolve(&symbolizer->info, symbolizer->interner, pc, result);
 	const char *wanted = result->count ? result->frames[result->count - 1].linkage : NULL;
 	const bool found = symbol_table_find(&symbolizer->symbols, pc, fde, wanted, &match);

@@ -16,14 +16,18 @@ enum { MAX_DEPTH = 256, MAX_UNITS = 1 << 20, MAX_RANGES = 1 << 20 };
 /* About 2 s at once, and 0.2 ms more for each look-up, of which a usual one takes 60 DIEs. */
 static const uint64_t BUDGET = 20000000, BUDGET_FOR_LOOKUP = 2000;
 
-void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf)
+void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy)
 {
 	struct elf_bytes bytes;
 
-	*info = (struct debug_info){.dwarf = dwarf, .budget = BUDGET};
+	*info = (struct debug_info){.dwarf = dwarf, .lazy = lazy, .budget = BUDGET};
 	if (dwarf && elf_section_bytes(elf, ".debug_info", &bytes)) {
 		info->info = (const char *)bytes.data;
 		info->info_end = info->info + bytes.size;
+	}
+	if (dwarf && elf_section_bytes(elf, ".debug_aranges", &bytes)) {
+		arange_table_add(&info->aranges, &bytes);
+		interval_sort(&info->aranges);
 	}
 }
 
@@ -33,6 +37,9 @@ void debug_info_release(struct debug_info *info)
 		interval_list_release(&info->units[i].functions);
 	free(info->units);
 	interval_list_release(&info->ranges);
+	interval_list_release(&info->aranges);
+	for (size_t i = 0; i < info->hinted_count; i++)
+		interval_list_release(&info->hinted[i].functions);
 	*info = (struct debug_info){0};
 }
 
@@ -136,6 +143,8 @@ static void index_units(struct debug_info *info)
 	uint8_t type;
 
 	info->indexed = true;
+	if (info->lazy && !lazy_dwarf_fill(info->lazy))
+		return;
 	/* No sub-DIE is asked for: libdw would look for .dwo files by itself. */
 	while (info->unit_count < MAX_UNITS && debug_info_spend(info) &&
 	       !dwarf_get_units(info->dwarf, unit, &unit, NULL, &type, &die, NULL)) {
@@ -170,6 +179,50 @@ struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *posit
 		return NULL;
 	*position = (size_t)at;
 	return &info->units[info->ranges.items[at].value];
+}
+
+/* Where its line table is not there yet, it gets there now. */
+static bool need_lines(struct debug_info *info, Dwarf_Die *unit)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word offset;
+
+	return !info->lazy ||
+	       dwarf_formudata(dwarf_attr(unit, DW_AT_stmt_list, &attribute), &offset) ||
+	       lazy_dwarf_need_lines(info->lazy, offset);
+}
+
+static struct unit *open_hinted(struct debug_info *info, uint64_t offset)
+{
+	struct unit *unit = &info->hinted[info->hinted_count];
+	size_t header;
+	Dwarf_Off next;
+
+	*unit = (struct unit){.scanned = false};
+	if ((info->lazy && !lazy_dwarf_need_unit(info->lazy, offset)) ||
+	    dwarf_next_unit(info->dwarf, offset, &next, &header, NULL, NULL, NULL, NULL, NULL,
+			    NULL) ||
+	    !dwarf_offdie(info->dwarf, offset + header, &unit->die) ||
+	    dwarf_tag(&unit->die) != DW_TAG_compile_unit || !need_lines(info, &unit->die))
+		return NULL;
+	info->hinted_offsets[info->hinted_count++] = offset;
+	return unit;
+}
+
+struct unit *debug_info_hinted(struct debug_info *info, uint64_t pc)
+{
+	if (!info->dwarf || info->indexed)
+		return NULL;
+	const ssize_t at = interval_find(&info->aranges, pc, info->aranges.count);
+	if (at < 0)
+		return NULL;
+	const uint64_t offset = info->aranges.items[at].value;
+	for (size_t i = 0; i < info->hinted_count; i++)
+		if (info->hinted_offsets[i] == offset)
+			return &info->hinted[i];
+	if (info->hinted_count == DEBUG_INFO_HINTS || !debug_info_spend(info))
+		return NULL;
+	return open_hinted(info, offset);
 }
 
 /* ---- address -> subprogram ---------------------------------------------------------------- */
