@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From an ELF file with compressed debug sections to an ELF image in memory in which .debug_info
- * and .debug_line are inflated only as far as units are asked for: libdw would inflate them whole,
+ * From an ELF file with compressed debug sections to an ELF image in memory in which .debug_info,
+ * .debug_line and .debug_abbrev are inflated only as far as units are asked for: libdw would inflate them whole,
  * which takes longer than all the rest when a few addresses of libc are named. The image has the
  * sections in their full size from the start (memory that is not written costs nothing), so what
  * libdw has remembered of it stays true as it fills up. Must never let libdw look beyond what is
@@ -19,8 +19,8 @@
 #include "base/alloc.h"
 #include "symbolize/internal.h"
 
-enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_COUNT = 9 };
-enum { INPUT_SIZE = 64 << 10, DEFLATE_LIMIT = 1100 /* times smaller, at best */ };
+enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_OTHER, SECTION_COUNT = 9 };
+enum { INPUT_SIZE = 64 << 10, ABBREV_STEP = 8 << 10, DEFLATE_LIMIT = 1100 /* times smaller, at best */ };
 static const uint64_t IMAGE_LIMIT = UINT64_C(1) << 31, MIN_SIZE = 256 << 10;
 
 static const char *const names[SECTION_COUNT] = {
@@ -201,8 +201,8 @@ static bool start_streams(struct lazy_dwarf *lazy)
 			return false;
 		section->input = alloc_zeroed(1, INPUT_SIZE);
 	}
-	/* All but the two large ones are there from the start. */
-	for (int i = SECTION_ABBREV; i < SECTION_COUNT; i++)
+	/* All but the large ones are there from the start. */
+	for (int i = SECTION_OTHER; i < SECTION_COUNT; i++)
 		if (!need(lazy, i, 0, lazy->sections[i].size))
 			return false;
 	return true;
@@ -258,10 +258,11 @@ void lazy_dwarf_free(struct lazy_dwarf *lazy)
 
 bool lazy_dwarf_fill(struct lazy_dwarf *lazy)
 {
-	const bool info = need(lazy, SECTION_INFO, 0, lazy->sections[SECTION_INFO].size);
-	const bool line = need(lazy, SECTION_LINE, 0, lazy->sections[SECTION_LINE].size);
+	bool well = true;
 
-	return info && line;
+	for (int i = 0; i < SECTION_OTHER; i++)
+		well &= need(lazy, i, 0, lazy->sections[i].size);
+	return well;
 }
 
 /* ---- units -------------------------------------------------------------------------------- */
@@ -289,10 +290,17 @@ static bool need_unit(struct lazy_dwarf *lazy, int index, uint64_t start, uint64
 	return need(lazy, index, *body, *length);
 }
 
-static bool take_uleb(const struct lazy_section *section, uint64_t *at, uint64_t *value)
+/* A number of .debug_abbrev. */
+static bool take_uleb(struct lazy_dwarf *lazy, uint64_t *at, uint64_t *value)
 {
+	const struct lazy_section *section = &lazy->sections[SECTION_ABBREV];
+
 	*value = 0;
 	for (unsigned shift = 0; *at < section->size; shift += 7) {
+		const uint64_t left = section->size - *at;
+		if (*at >= section->done &&
+		    !need(lazy, SECTION_ABBREV, *at, left < ABBREV_STEP ? left : ABBREV_STEP))
+			return false;
 		const uint8_t byte = section->out[(*at)++];
 		if (shift < 64)
 			*value |= (uint64_t)(byte & 0x7f) << shift;
@@ -318,19 +326,19 @@ static bool leads_out(uint64_t form)
 }
 
 /* No DIE of this abbreviation table refers to another unit. Bounded by the section's end. */
-static bool stays_inside(const struct lazy_section *abbrev, uint64_t at)
+static bool stays_inside(struct lazy_dwarf *lazy, uint64_t at)
 {
 	uint64_t code, tag, name, form, ignored;
 
-	while (take_uleb(abbrev, &at, &code)) {
+	while (take_uleb(lazy, &at, &code)) {
 		if (!code)
 			return true;
-		if (!take_uleb(abbrev, &at, &tag))
+		if (!take_uleb(lazy, &at, &tag))
 			return false;
 		at++; /* DW_CHILDREN_yes or no */
 		do {
-			if (!take_uleb(abbrev, &at, &name) || !take_uleb(abbrev, &at, &form) ||
-			    (form == DW_FORM_implicit_const && !take_uleb(abbrev, &at, &ignored)) ||
+			if (!take_uleb(lazy, &at, &name) || !take_uleb(lazy, &at, &form) ||
+			    (form == DW_FORM_implicit_const && !take_uleb(lazy, &at, &ignored)) ||
 			    leads_out(form))
 				return false;
 		} while (name || form);
@@ -347,8 +355,7 @@ bool lazy_dwarf_need_unit(struct lazy_dwarf *lazy, uint64_t offset)
 		return false;
 	/* version; 5: type of unit, size of addresses; offset of the abbreviations */
 	const uint64_t field = body + (number_at(info, body, 2) >= 5 ? 4 : 2);
-	return stays_inside(&lazy->sections[SECTION_ABBREV],
-			    number_at(info, field, body - offset == 4 ? 4 : 8));
+	return stays_inside(lazy, number_at(info, field, body - offset == 4 ? 4 : 8));
 }
 
 bool lazy_dwarf_need_lines(struct lazy_dwarf *lazy, uint64_t offset)
