@@ -10,7 +10,7 @@
 
 struct raw_sample;
 
-enum { QUEUE_SIZE = 64 };
+enum { QUEUE_SIZE = 256 };
 
 struct queue {
 	pthread_mutex_t lock;
