@@ -83,10 +83,12 @@ bool cython_map_line(struct cython_sources *sources, const char *c_file, const c
 /*
  * The same for code of the function with that name. #line directives do not tell where slots come
  * from: none stands in them, so compilers count their lines on from the last one before, often
- * to beyond the end of the .pyx file.
+ * to beyond the end of the .pyx file. All code of a wrapper is marked with the line of its "def",
+ * but Cython 3 writes its head over seven lines of C: the prologue counts as six lines further
+ * down. So the line of its definition (`declared`; 0: not known) holds.
  */
 bool cython_map_line_of(struct cython_sources *sources, const struct cython_name *name,
 			const char *c_file, const char *directory, const char *extension,
-			int c_line, struct cython_line *line);
+			int c_line, int declared, struct cython_line *line);
 
 #endif

@@ -254,9 +254,13 @@ bool cython_map_line(struct cython_sources *sources, const char *c_file, const c
 
 bool cython_map_line_of(struct cython_sources *sources, const struct cython_name *name,
 			const char *c_file, const char *directory, const char *extension,
-			int c_line, struct cython_line *line)
+			int c_line, int declared, struct cython_line *line)
 {
-	if (c_file && name->slot && is_directive(c_file))
-		return false;
+	if (c_file && is_directive(c_file)) {
+		if (name->slot)
+			return false;
+		if (name->kind == CYTHON_WRAPPER && declared > 0 && declared < c_line)
+			c_line = declared;
+	}
 	return cython_map_line(sources, c_file, directory, extension, c_line, line);
 }

@@ -193,7 +193,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	struct cython_line line;
 	if (symbol->file && symbol->line > 0 &&
 	    cython_map_line_of(resolver->sources, &name, symbol->file, symbol->directory,
-			       raw->module->path, symbol->line, &line)) {
+			       raw->module->path, symbol->line, symbol->declared, &line)) {
 		named->frame.file = clean(resolver, line.file);
 		named->frame.short_file = shorten(resolver, named->frame.file);
 		named->frame.line = line.line;

@@ -120,6 +120,16 @@ static void fill_call_site(const struct place *place, struct unit *unit, Dwarf_D
 		frame->line = (int)number;
 }
 
+static void fill_declared(const struct place *place, Dwarf_Die *function,
+			  struct symbolize_frame *frame)
+{
+	int number;
+
+	if (frame->file && !dwarf_decl_line(function, &number) && number > 0 &&
+	    file_name(place, dwarf_decl_file(function)) == frame->file)
+		frame->declared = number;
+}
+
 /* Frames of one unit; false: nothing of it is known there. */
 static bool fill_frames(const struct place *place, struct unit *unit, uint64_t pc,
 			Dwarf_Die *function, struct symbolize_result *result)
@@ -143,9 +153,11 @@ static bool fill_frames(const struct place *place, struct unit *unit, uint64_t p
 			fill_call_site(place, unit, &chain.dies[count - i], frame);
 		else
 			fill_line(place, unit, pc, frame);
-		if (chain.count)
-			die_name_fill(place->info, place->interner, unit,
-				      &chain.dies[count - 1 - i], frame);
+		if (!chain.count)
+			continue;
+		die_name_fill(place->info, place->interner, unit, &chain.dies[count - 1 - i],
+			      frame);
+		fill_declared(place, &chain.dies[count - 1 - i], frame);
 	}
 	result->count = count;
 	return chain.count || result->frames[0].file;

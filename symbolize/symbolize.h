@@ -27,6 +27,7 @@ struct symbolize_frame {
 	const char *file;      /* as DWARF has it, directory joined: "/src/x.c", "pkg/mod.pyx" */
 	const char *directory; /* DW_AT_comp_dir of its unit */
 	int line;              /* 0: none */
+	int declared;          /* line of the function's definition; 0: not in `file`, not told */
 	bool inlined;          /* true for all levels but the outermost */
 };
 

@@ -403,14 +403,41 @@ static void slots_have_no_line_by_directive(void **state)
 		struct cython_name name = cython_demangle(interner, cases[i].symbol, "mod");
 		assert_int_not_equal(name.kind, CYTHON_NOT);
 		bool found = cython_map_line_of(sources, &name, "mod.pyx", "/p", extension, 9,
-						&line);
+						0, &line);
 		if (found != cases[i].has_line)
 			print_error("%s\n", cases[i].symbol);
 		assert_int_equal(found, cases[i].has_line);
 		/* The generated file itself knows better. */
-		assert_true(cython_map_line_of(sources, &name, "slots.c", "/p", extension, 5,
+		assert_true(cython_map_line_of(sources, &name, "slots.c", "/p", extension, 5, 0,
 					       &line));
-		assert_false(cython_map_line_of(sources, &name, NULL, "/p", extension, 5, &line));
+		assert_false(cython_map_line_of(sources, &name, NULL, "/p", extension, 5, 0,
+						&line));
+	}
+	cython_sources_free(sources);
+}
+
+/* The head of a wrapper has more lines in C than in the .pyx file. */
+static void wrappers_have_the_line_of_their_definition(void **state)
+{
+	(void)state;
+	static const struct { const char *symbol, *file; int line, declared, shown; } cases[] = {
+		{"__pyx_pw_3mod_1run", "mod.pyx", 57, 51, 51},
+		{"__pyx_pw_3mod_1run", "mod.pyx", 51, 51, 51},
+		{"__pyx_pw_3mod_1run", "mod.pyx", 57, 0, 57},
+		{"__pyx_pw_3mod_1run", "mod.pyx", 50, 51, 50},
+		{"__pyx_pf_3mod_run", "mod.pyx", 57, 51, 57},
+		{"__pyx_pw_3mod_1run", "declared.c", 5, 4, 3},
+	};
+	char extension[200];
+	write_file("declared.c", tiny);
+	snprintf(extension, sizeof(extension), "%s/declared.so", folder);
+	struct cython_sources *sources = cython_sources_new(interner, open_plain, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct cython_line line;
+		struct cython_name name = cython_demangle(interner, cases[i].symbol, "mod");
+		assert_true(cython_map_line_of(sources, &name, cases[i].file, "/p", extension,
+					       cases[i].line, cases[i].declared, &line));
+		assert_int_equal(line.line, cases[i].shown);
 	}
 	cython_sources_free(sources);
 }
@@ -519,6 +546,7 @@ int main(void)
 		cmocka_unit_test(a_file_too_short_for_the_line_is_refused),
 		cmocka_unit_test(pyx_lines_are_given_back_as_they_are),
 		cmocka_unit_test(slots_have_no_line_by_directive),
+		cmocka_unit_test(wrappers_have_the_line_of_their_definition),
 		cmocka_unit_test(damaged_files_do_no_harm),
 		cmocka_unit_test(large_files_take_linear_time),
 		cmocka_unit_test(a_file_of_100000_lines_is_read_quickly),
