@@ -158,6 +158,7 @@ struct thread_slot {
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
+	uint64_t name_tried_ns;      /* a name may come later: asked for again now and then */
 	uint64_t python_id;
 	uint32_t *last_stack;        /* raw frame ids of the last sample, outermost first */
 	size_t last_count, last_capacity;

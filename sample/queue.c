@@ -49,7 +49,12 @@ void queue_push(struct queue *queue, struct raw_sample *raw)
 {
 	pthread_mutex_lock(&queue->lock);
 	queue->ready[(queue->ready_first + queue->ready_count++) % QUEUE_SIZE] = raw;
-	pthread_cond_signal(&queue->filled);
+	/*
+	 * Woken for each sample, the worker's CPU would go idle as often, and an idle CPU pulls
+	 * the target over from the one that the taker has just made it wait on.
+	 */
+	if (queue->ready_count == QUEUE_BATCH)
+		pthread_cond_signal(&queue->filled);
 	pthread_mutex_unlock(&queue->lock);
 }
 

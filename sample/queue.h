@@ -10,7 +10,7 @@
 
 struct raw_sample;
 
-enum { QUEUE_SIZE = 256 };
+enum { QUEUE_SIZE = 256, QUEUE_BATCH = 64 };
 
 struct queue {
 	pthread_mutex_t lock;
@@ -29,7 +29,8 @@ void queue_give_back(struct queue *queue, struct raw_sample *raw); /* unused, or
 void queue_push(struct queue *queue, struct raw_sample *raw);
 void queue_close(struct queue *queue);
 
-/* The worker: the oldest sample; NULL after `patience_ms` without one, or (*closed) at the end. */
+/* The worker: the oldest sample; it sleeps until QUEUE_BATCH of them are there or its patience
+ * is over, so that it wakes seldom. NULL after `patience_ms` without one, or (*closed) at the end. */
 struct raw_sample *queue_pop(struct queue *queue, unsigned patience_ms, bool *closed);
 
 #endif

@@ -25,7 +25,7 @@ struct recorder {
 	struct taker taker;
 	struct slots slots;
 	struct schedule schedule;
-	uint64_t scanned_ns, cpu_checked_ns;
+	uint64_t scanned_ns, counted_ns;
 	size_t thread_count;
 	size_t seized_count;
 

@@ -14,7 +14,8 @@
 #include "base/log.h"
 #include "sample/placement.h"
 
-static const uint64_t SCAN_NS = 20000000;           /* threads that came and went in pairs */
+static const uint64_t SCAN_NS = 20000000;            /* threads that came and went in pairs */
+static const uint64_t COUNT_NS = 4000000;            /* between two looks at how many there are */
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
 static void notify(struct recorder *recorder)
@@ -103,22 +104,37 @@ static void follow_runtime(struct recorder *recorder)
 	join_threads(recorder);
 }
 
-static void follow_threads(struct recorder *recorder, uint64_t now)
+static bool threads_changed(struct recorder *recorder, uint64_t now)
+{
+	if (now - recorder->counted_ns < COUNT_NS)
+		return false;
+	recorder->counted_ns = now;
+	return target_thread_count(recorder->target) != recorder->thread_count;
+}
+
+/* A thread state was added since the list was read: by what this sample has copied. */
+static void check_join(struct recorder *recorder, const struct raw_sample *raw)
 {
 	const struct taker *taker = &recorder->taker;
 	uint64_t stamp;
-	if (now - recorder->scanned_ns > SCAN_NS ||
-	    target_thread_count(recorder->target) != recorder->thread_count) {
+	if (raw->runtime && raw->tstate_count > 0 && raw->runtime == taker->runtime &&
+	    python_threads_stamp(raw->runtime, &raw->reader, &stamp, NULL) &&
+	    stamp != taker->join.stamp)
+		atomic_store(&recorder->join_again, true);
+}
+
+static void follow_threads(struct recorder *recorder, uint64_t now)
+{
+	const struct taker *taker = &recorder->taker;
+	if (now - recorder->scanned_ns > SCAN_NS || threads_changed(recorder, now)) {
 		if (!scan(recorder, now))
 			return;
 	}
 	follow_runtime(recorder);
 	if (atomic_exchange(&recorder->forget_codes, false))
 		python_known_codes_clear(taker->known);
-	if (taker->runtime && python_threads_stamp(taker->runtime, target_memory(taker->target),
-						   &stamp, NULL) &&
-	    (!taker->join.valid || stamp != taker->join.stamp ||
-	     atomic_exchange(&recorder->join_again, false)))
+	if (taker->runtime &&
+	    (!taker->join.valid || atomic_exchange(&recorder->join_again, false)))
 		join_threads(recorder);
 	else if (taker->runtime && taker->join.method == JOIN_RBX)
 		slots_join(&recorder->slots, &taker->join);
@@ -145,8 +161,10 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	raw->epoch = atomic_load(&recorder->epoch);
 	switch (result) {
 	case TAKE_OK:
-		if (!raw->repeat)
+		if (!raw->repeat) {
+			check_join(recorder, raw);
 			take_learn(slot, raw);
+		}
 		queue_push(&recorder->queue, raw);
 		return;
 	case TAKE_GONE:

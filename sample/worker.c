@@ -13,6 +13,7 @@
 #include "base/log.h"
 
 static const uint64_t REOPEN_NS = 10000000; /* between two tries to find an interpreter */
+static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
 enum { PATIENCE_MS = 20 };
 
 /* Through a recording reader when raw samples are captured: replay reads the same memory. */
@@ -81,6 +82,7 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target), found,
 						recorder->strings);
 	slot->name_known = slot->name != NULL;
+	slot->name_tried_ns = raw->time_ns;
 	const char *name = slot->name ? slot->name : slot->comm;
 	char id[40], text[300];
 	snprintf(id, sizeof(id), "thread %d", slot->tid);
@@ -161,7 +163,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 		return;
 	if (!slot->seen)
 		recorder->counts.threads++;
-	if (!slot->name_known)
+	if (!slot->name_known && raw->time_ns - slot->name_tried_ns > RENAME_NS)
 		name_thread(recorder, slot, raw, &facts);
 	slot->seen = true;
 	remember_stack(recorder, slot);

@@ -14,8 +14,11 @@ static void run_child(char *const *argv, const sigset_t *mask, const struct rlim
 		      int release_fd, int error_fd)
 {
 	char byte;
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGUSR1, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (setrlimit(RLIMIT_NOFILE, file_limit) != 0)
 		_exit(STATUS_CANNOT_EXECUTE);
 	if (read(release_fd, &byte, 1) != 1)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,9 +23,9 @@ struct recording {
 	struct interner *strings;
 	struct recorder *recorder;
 	struct command command;
+	sigset_t waiting_mask;  /* while main waits: SIGINT, SIGTERM and SIGUSR1 get through */
 	sigset_t mask;          /* the signals as they were before ... */
 	struct rlimit file_limit; /* ... and the limit of open files: the command gets them back */
-	int signal_fd;
 	bool progress_shown;
 	bool interrupted;       /* by SIGINT or SIGTERM */
 	char default_output[512];
@@ -149,17 +148,36 @@ static int failed_status(const struct recording *recording, int status)
 	return recording->options.command ? EXIT_OWN_FAILURE : status;
 }
 
+/* The signals that came in, noted by the handler and consumed by main. */
+static volatile sig_atomic_t end_signal, write_signal;
+
+static void note_signal(int number)
+{
+	if (number == SIGUSR1)
+		write_signal = number;
+	else
+		end_signal = number;
+}
+
+/*
+ * All threads block all signals; main lets those for it through while it waits (ppoll). No
+ * signalfd: the kernel wakes its reader for each SIGCHLD, too, a thousand times a second.
+ */
 static void block_signals(struct recording *recording)
 {
+	static const int ours[] = {SIGINT, SIGTERM, SIGUSR1};
+	struct sigaction action = {.sa_handler = note_signal};
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGUSR1);
-	recording->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	/* The taker sleeps on SIGCHLD by sigtimedwait: it must not be taken by a handler. */
-	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGCHLD); /* the taker sleeps on it by sigtimedwait */
 	sigprocmask(SIG_BLOCK, &set, &recording->mask);
+	sigprocmask(SIG_BLOCK, NULL, &recording->waiting_mask);
+	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++) {
+		sigaddset(&set, ours[i]);
+		sigdelset(&recording->waiting_mask, ours[i]);
+		sigaction(ours[i], &action, NULL);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
@@ -209,17 +227,16 @@ static void name_output(struct recording *recording)
 }
 
 /* False: the recording is over. */
-static bool handle_signal(struct recording *recording)
+static bool handle_signals(struct recording *recording)
 {
-	struct signalfd_siginfo info;
-	if (read(recording->signal_fd, &info, sizeof(info)) != sizeof(info))
-		return true;
-	if (info.ssi_signo == SIGUSR1) {
+	if (write_signal) {
+		write_signal = 0;
 		end_progress(recording);
 		write_outputs(recording);
-		return true;
 	}
-	if (info.ssi_signo == SIGTERM && recording->options.command)
+	if (!end_signal)
+		return true;
+	if (end_signal == SIGTERM && recording->options.command)
 		kill(recording->command.pid, SIGTERM);
 	recording->interrupted = true;
 	return false;
@@ -236,17 +253,16 @@ static int milliseconds_left(const struct recording *recording, uint64_t elapsed
 
 static void sample_until_end(struct recording *recording)
 {
-	struct pollfd polled[] = {{.fd = recording->signal_fd, .events = POLLIN},
-				  {.fd = recorder_event_fd(recording->recorder), .events = POLLIN}};
+	struct pollfd polled = {.fd = recorder_event_fd(recording->recorder), .events = POLLIN};
 	for (;;) {
 		struct recorder_status status;
 		recorder_status(recording->recorder, &status);
 		int wait = milliseconds_left(recording, status.counts.elapsed_ns);
-		if (wait == 0 || poll(polled, 2, wait) < 0)
+		if (wait == 0)
 			return;
-		if (polled[1].revents)
-			return;
-		if (polled[0].revents && !handle_signal(recording))
+		struct timespec timeout = {.tv_nsec = wait * 1000000L};
+		int events = ppoll(&polled, 1, &timeout, &recording->waiting_mask);
+		if (!handle_signals(recording) || events > 0)
 			return;
 		show_progress(recording);
 	}
@@ -259,6 +275,8 @@ static void let_signals_end_us(const struct recording *recording)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 	if (!recording->options.command)
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
