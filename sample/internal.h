@@ -3,8 +3,6 @@
 #ifndef SAMPLE_INTERNAL_H
 #define SAMPLE_INTERNAL_H
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/memory_reader.h"
@@ -145,8 +143,6 @@ struct thread_slot {
 	uint64_t last_runs;          /* schedstat at the last sample of a blocked thread */
 	bool has_last;               /* a blocked thread's last sample still holds if it has not run */
 	uint64_t skip_until_ns;      /* back-off of an uninterruptible thread */
-	int cpu;
-	unsigned cpu_age;
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
 	uint64_t thread_id;          /* pthread_self(), once joined; 0: not known */
@@ -229,10 +225,6 @@ struct taker {
 	const struct session_options *options;
 	struct join join;
 	remote_addr main_stack_end;
-	bool follow_cpu;                      /* run where the sampled thread runs */
-	int cpu;                              /* where we are pinned to; -1: nowhere yet */
-	pthread_t worker;                     /* ... and who is to stay off that CPU */
-	cpu_set_t cpus;                       /* allowed to us at the start */
 	unsigned pass;                        /* pdump: how often it has looked already */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where and how soon the taker runs: a late taker is a late sample, a slow one a long pause. */
+/* How soon the taker runs: a late taker is a late sample. */
 #include "sample/placement.h"
 
 #include <sched.h>
@@ -36,20 +36,4 @@ void placement_run_soon(void)
 	};
 	if (syscall(SYS_sched_setattr, 0, &wanted, 0) != 0)
 		log_debug("sample", "cannot ask for a short scheduling slice");
-}
-
-void placement_pin(int cpu)
-{
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-void placement_keep_off(pthread_t thread, const cpu_set_t *allowed, int cpu)
-{
-	cpu_set_t set = *allowed;
-	CPU_CLR(cpu, &set);
-	if (CPU_COUNT(&set) > 0)
-		pthread_setaffinity_np(thread, sizeof(set), &set);
 }

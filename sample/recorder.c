@@ -3,7 +3,6 @@
 #include "sample/recording.h"
 
 #include <signal.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -32,10 +31,6 @@ static struct recorder *allocate(struct target *target, const struct session_opt
 	recorder->taker.target = target;
 	recorder->taker.options = &recorder->options;
 	recorder->taker.known = python_known_codes_new();
-	recorder->taker.cpu = -1;
-	recorder->taker.follow_cpu =
-		sched_getaffinity(0, sizeof(cpu_set_t), &recorder->taker.cpus) == 0 &&
-		CPU_COUNT(&recorder->taker.cpus) > 1;
 	join_init(&recorder->taker.join, options->join);
 	return recorder;
 }
@@ -83,7 +78,6 @@ static bool start_worker(struct recorder *recorder, struct error *error)
 	if (failure)
 		return error_set_errno(error, failure, "cannot start a thread");
 	recorder->worker_started = true;
-	recorder->taker.worker = recorder->worker_thread;
 	return true;
 }
 

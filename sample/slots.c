@@ -49,7 +49,6 @@ static void add(struct slots *slots, const struct target *target,
 	slot->tid = thread->tid;
 	slot->namespace_tid = thread->namespace_tid;
 	slot->files = files;
-	slot->cpu = -1;
 	slot->root_frame = PROFILE_NONE;
 	slot->listed = true;
 	slot->state = thread->state;

@@ -10,11 +10,9 @@
 
 #include <string.h>
 
-#include "sample/placement.h"
 
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
-	CPU_REFRESH = 16,    /* samples between two looks at the CPU a thread runs on */
 	/* In an epilogue, the unwind information of a just popped register still names its place. */
 	RED_ZONE = 128,
 };
@@ -118,23 +116,10 @@ static enum take_result result_of(const struct thread_slot *slot, const struct e
 	return TAKE_UNINTERRUPTIBLE;
 }
 
-/* On the thread's own CPU a stop costs 7 us, from another CPU, which must wake it, 25 us. */
-static void follow_cpu(struct taker *taker, struct thread_slot *slot)
-{
-	if (slot->cpu_age++ % CPU_REFRESH == 0)
-		slot->cpu = target_thread_cpu(slot->files);
-	if (!taker->follow_cpu || slot->cpu < 0 || slot->cpu == taker->cpu)
-		return;
-	placement_pin(slot->cpu);
-	placement_keep_off(taker->worker, &taker->cpus, slot->cpu);
-	taker->cpu = slot->cpu;
-}
-
 enum take_result take_running(struct taker *taker, struct thread_slot *slot,
 			      struct raw_sample *raw)
 {
 	raw_sample_reset(raw);
-	follow_cpu(taker, slot);
 	struct error error;
 	uint64_t before = clock_now_ns();
 	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
