@@ -95,6 +95,13 @@ void walk_push_activation(struct walk *walk, remote_addr record, size_t first, s
 
 /* ---- the data stack: most frames of a thread stand in its chunks ---- */
 
+/* Of the chunk in use, the part in use: in whole KiB, so that the reads change seldom. */
+static uint64_t used_size(const struct walk *walk, remote_addr address, uint64_t size)
+{
+	uint64_t used = (walk->stack_top - address + 1023) & ~UINT64_C(1023);
+	return walk->stack_top >= address && used < size ? used : size;
+}
+
 /* Notes where the chunks are. A list that cannot be read to its end is no failure: frames outside
  * the chunks that we know are read one by one. */
 static void list_chunks(struct walk *walk)
@@ -118,7 +125,8 @@ static void list_chunks(struct walk *walk)
 		total += size;
 		room->chunks = alloc_room(room->chunks, &room->chunk_capacity,
 					  room->chunk_count + 1, sizeof(*room->chunks));
-		room->chunks[room->chunk_count++] = (struct raw_chunk){address, size, 0, false};
+		room->chunks[room->chunk_count++] =
+			(struct raw_chunk){address, used_size(walk, address, size), 0, false};
 		address = field_u64(header, layout->chunk_previous);
 	}
 }
