@@ -12,19 +12,19 @@
 
 enum error_kind {
 	ERROR_NONE,
-	ERROR_GONE,        /* the thread, process or memory is no longer there: skip it */
-	ERROR_TORN,        /* the target changed while it was read: retry or drop */
-	ERROR_DENIED,      /* not permitted: say how to fix it */
-	ERROR_ABSENT,      /* no such information (no symbol, no debug file): fall back */
+	ERROR_GONE,	   /* the thread, process or memory is no longer there: skip it */
+	ERROR_TORN,	   /* the target changed while it was read: retry or drop */
+	ERROR_DENIED,	   /* not permitted: say how to fix it */
+	ERROR_ABSENT,	   /* no such information (no symbol, no debug file): fall back */
 	ERROR_UNSUPPORTED, /* a version or a machine we do not know: stop */
-	ERROR_CORRUPT,     /* what was read cannot be right: do not believe any of it */
-	ERROR_BUSY,        /* the thread did not stop in time: it is uninterruptible */
-	ERROR_SYSTEM,      /* input/output or resources */
+	ERROR_CORRUPT,	   /* what was read cannot be right: do not believe any of it */
+	ERROR_BUSY,	   /* the thread did not stop in time: it is uninterruptible */
+	ERROR_SYSTEM,	   /* input/output or resources */
 };
 
 struct error {
 	enum error_kind kind;
-	int os_errno;      /* 0: none */
+	int os_errno;	   /* 0: none */
 	char message[200]; /* "cannot attach to process 812: operation not permitted" */
 };
 
@@ -40,7 +40,6 @@ bool error_set(struct error *error, enum error_kind kind, const char *format, ..
  * The same from an errno value; ": strerror" is appended. The kind follows the number: ESRCH and
  * EFAULT are GONE, EPERM and EACCES DENIED, ENOENT ABSENT, else SYSTEM.
  */
-bool error_set_errno(struct error *error, int os_errno, const char *format, ...)
-	PRINTF_LIKE(3, 4);
+bool error_set_errno(struct error *error, int os_errno, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/types.h"
 
 struct strbuf {
-	char *text; /* never NULL after init */
+	char *text;  /* never NULL after init */
 	size_t size; /* without the NUL */
 	size_t capacity;
 };

@@ -10,8 +10,12 @@ static const char replacement[] = "\xef\xbf\xbd";
 static size_t decode(const unsigned char *p, size_t left, uint32_t *code_point)
 {
 	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t length = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3
-				      : p[0] < 0xf5 ? 4 : 0;
+	size_t length = p[0] < 0x80   ? 1
+			: p[0] < 0xc2 ? 0
+			: p[0] < 0xe0 ? 2
+			: p[0] < 0xf0 ? 3
+			: p[0] < 0xf5 ? 4
+				      : 0;
 	if (length == 0 || length > left)
 		return 0;
 	uint32_t value = length == 1 ? p[0] : p[0] & (0xffu >> (length + 1));

@@ -12,28 +12,28 @@
 #include "base/intern.h"
 
 enum cython_kind {
-	CYTHON_NOT,       /* not a Cython name */
-	CYTHON_FUNCTION,  /* body: pf, f, gb, lambda */
-	CYTHON_WRAPPER,   /* pw, slot, getprop, specialmethod: one frame together with its body */
-	CYTHON_MODULE,    /* module body: "<module>" */
-	CYTHON_HELPER,    /* __Pyx_*, memoryview code ...: hidden */
+	CYTHON_NOT,	 /* not a Cython name */
+	CYTHON_FUNCTION, /* body: pf, f, gb, lambda */
+	CYTHON_WRAPPER,	 /* pw, slot, getprop, specialmethod: one frame together with its body */
+	CYTHON_MODULE,	 /* module body: "<module>" */
+	CYTHON_HELPER,	 /* __Pyx_*, memoryview code ...: hidden */
 };
 
 struct cython_name {
 	enum cython_kind kind;
-	const char *name;   /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
-	const char *base;   /* equal (same pointer) for wrapper and body of one function */
+	const char *name; /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
+	const char *base; /* equal (same pointer) for wrapper and body of one function */
 	/*
 	 * Frames of one call ascend: slot, pw, pf, f. A callee with the same base and a higher
 	 * layer is the same frame; the same or a lower one is a new call (recursion).
 	 */
 	int layer;
-	bool slot;          /* of a type: Cython's own code, the author wrote no line of it */
+	bool slot; /* of a type: Cython's own code, the author wrote no line of it */
 };
 
 /*
- * Demangles one symbol. `module`: dotted name or any dotted suffix of the extension's ("pkg.mod", "mod"), as told
- * by its file name; NULL: not known.
+ * Demangles one symbol. `module`: dotted name or any dotted suffix of the extension's ("pkg.mod",
+ * "mod"), as told by its file name; NULL: not known.
  */
 struct cython_name cython_demangle(struct interner *interner, const char *symbol,
 				   const char *module);
@@ -75,7 +75,8 @@ struct cython_line {
 /*
  * Maps a line of a generated file. `c_file`, `directory` as DWARF gives them; `extension`: path
  * of the extension module (the file is looked for beside it, too). A file and line that are a
- * .pyx, .pxd, .pxi or .py already are given back as they are. False: no mapping, the name alone is shown.
+ * .pyx, .pxd, .pxi or .py already are given back as they are. False: no mapping, the name alone is
+ * shown.
  */
 bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
 		     const char *extension, int c_line, struct cython_line *line);

@@ -15,10 +15,10 @@
 struct demangling {
 	const char *module;
 	const struct cython_symbols *symbols;
-	struct piece fused;      /* "1_0": the specialisation; size 0: none */
-	bool utility;            /* memoryview and other code of Cython's own */
-	bool openmp;             /* the body of a parallel block, outlined by the compiler */
-	bool split;              /* ".part.0": called by the rest of the same function */
+	struct piece fused; /* "1_0": the specialisation; size 0: none */
+	bool utility;	    /* memoryview and other code of Cython's own */
+	bool openmp;	    /* the body of a parallel block, outlined by the compiler */
+	bool split;	    /* ".part.0": called by the rest of the same function */
 	enum cython_kind kind;
 	int layer;
 	struct strbuf name, base;
@@ -114,8 +114,8 @@ static bool read_plain(struct demangling *d, struct piece text, struct scopes *s
 {
 	struct reading reading;
 	scopes_read(scopes, text);
-	if (!scopes_choose(scopes, scopes_module_depth(scopes, d->module), LEAF_PLAIN,
-			   NULL, &reading))
+	if (!scopes_choose(scopes, scopes_module_depth(scopes, d->module), LEAF_PLAIN, NULL,
+			   &reading))
 		return false;
 	show(d, scopes, &reading, reading.leaf);
 	return true;
@@ -148,7 +148,9 @@ static void show_leaf(struct demangling *d, const struct scopes *scopes, struct 
  */
 static bool read_utility_class(struct demangling *d, struct piece text)
 {
-	static const struct { const char *c_name, *name; } classes[] = {
+	static const struct {
+		const char *c_name, *name;
+	} classes[] = {
 		{"__pyx_array_", "array"},
 		{"__pyx_MemviewEnum_", "Enum"},
 		{"__pyx_memoryviewslice_", "_memoryviewslice"},
@@ -177,8 +179,8 @@ static bool read_function(struct demangling *d, struct piece text, enum leaf_rul
 	if (read_utility_class(d, text))
 		return true;
 	scopes_read(&scopes, text);
-	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), rule,
-			   d->symbols, &reading))
+	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), rule, d->symbols,
+			   &reading))
 		return false;
 	show_leaf(d, &scopes, &reading);
 	return true;
@@ -195,8 +197,8 @@ static bool read_generator(struct demangling *d, struct piece text)
 	struct scopes scopes;
 	struct reading reading;
 	scopes_read(&scopes, text);
-	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), LEAF_GENERATOR,
-			   NULL, &reading))
+	if (!scopes_choose(&scopes, scopes_module_depth(&scopes, d->module), LEAF_GENERATOR, NULL,
+			   &reading))
 		return false;
 	symbols_find_generator(d->symbols, &scopes, &reading, &name);
 	show(d, &scopes, &reading, name);
@@ -228,13 +230,15 @@ static bool read_lambda(struct demangling *d, struct piece text)
 /* What the author wrote that a slot function calls: the next frame is part of the same call. */
 static const char *slot_method(struct piece slot)
 {
-	static const struct { const char *slot, *method; } methods[] = {
-		{"tp_new", "__cinit__"},        {"tp_init", "__init__"},
-		{"tp_dealloc", "__dealloc__"},  {"tp_finalize", "__del__"},
-		{"tp_getattro", "__getattr__"}, {"tp_setattro", "__setattr__"},
-		{"tp_descr_get", "__get__"},    {"tp_descr_set", "__set__"},
+	static const struct {
+		const char *slot, *method;
+	} methods[] = {
+		{"tp_new", "__cinit__"},	 {"tp_init", "__init__"},
+		{"tp_dealloc", "__dealloc__"},	 {"tp_finalize", "__del__"},
+		{"tp_getattro", "__getattr__"},	 {"tp_setattro", "__setattr__"},
+		{"tp_descr_get", "__get__"},	 {"tp_descr_set", "__set__"},
 		{"mp_subscript", "__getitem__"}, {"mp_ass_subscript", "__setitem__"},
-		{"sq_item", "__getitem__"},     {"sq_ass_item", "__setitem__"},
+		{"sq_item", "__getitem__"},	 {"sq_ass_item", "__setitem__"},
 	};
 	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
 		if (piece_equals(slot, methods[i].slot))
@@ -280,8 +284,8 @@ static bool read_utility_slot(struct demangling *d, struct piece text)
 /* "tp_new_3pkg_3mod_Ext": the slot ends where the first length begins. */
 static bool read_slot(struct demangling *d, struct piece text)
 {
-	static const char *const families[] = {"tp_", "mp_", "sq_", "nb_", "bf_", "am_",
-					       "__dict__getter_", "__weakref__getter_"};
+	static const char *const families[] = {
+		"tp_", "mp_", "sq_", "nb_", "bf_", "am_", "__dict__getter_", "__weakref__getter_"};
 	size_t family = 0, count = sizeof(families) / sizeof(*families);
 	while (family < count && !piece_starts(text, families[family]))
 		family++;
@@ -352,14 +356,22 @@ static bool read_rule(struct demangling *d, struct piece text)
 	d->layer = rules[rule].layer;
 	struct scopes scopes;
 	switch (rule) {
-	case 0: return read_function(d, text, LEAF_WRAPPER);
-	case 1: return read_function(d, text, LEAF_IMPLEMENTATION);
-	case 3: return read_generator(d, text);
-	case 4: return read_lambda(d, text);
-	case 5: return read_property(d, text, "__get__");
-	case 6: return read_property(d, text, "__set__");
-	case 7: return read_module(d, text);
-	default: return read_plain(d, text, &scopes);
+	case 0:
+		return read_function(d, text, LEAF_WRAPPER);
+	case 1:
+		return read_function(d, text, LEAF_IMPLEMENTATION);
+	case 3:
+		return read_generator(d, text);
+	case 4:
+		return read_lambda(d, text);
+	case 5:
+		return read_property(d, text, "__get__");
+	case 6:
+		return read_property(d, text, "__set__");
+	case 7:
+		return read_module(d, text);
+	default:
+		return read_plain(d, text, &scopes);
 	}
 }
 

@@ -14,8 +14,8 @@ struct piece {
 };
 
 enum {
-	SYMBOL_LIMIT = 8192,    /* longer ones are no names that a compiler wrote for a person */
-	SCOPE_LIMIT = 64,       /* packages, module, classes and functions around one function */
+	SYMBOL_LIMIT = 8192, /* longer ones are no names that a compiler wrote for a person */
+	SCOPE_LIMIT = 64,    /* packages, module, classes and functions around one function */
 	PUNYCODE_LIMIT = 2048,
 };
 
@@ -38,9 +38,9 @@ size_t scopes_module_depth(const struct scopes *scopes, const char *module);
 /* Which names can stand after the scopes; see scopes_choose. */
 enum leaf_rule {
 	LEAF_IMPLEMENTATION, /* pf: ordinal or none */
-	LEAF_WRAPPER,        /* pw: an ordinal, lambdas excepted */
-	LEAF_GENERATOR,      /* gb: ordinal, then "generator" and a number */
-	LEAF_PLAIN,          /* f, slots, properties: never an ordinal */
+	LEAF_WRAPPER,	     /* pw: an ordinal, lambdas excepted */
+	LEAF_GENERATOR,	     /* gb: ordinal, then "generator" and a number */
+	LEAF_PLAIN,	     /* f, slots, properties: never an ordinal */
 };
 
 struct reading {

@@ -31,8 +31,7 @@ bool piece_starts(struct piece piece, const char *prefix)
 bool piece_ends(struct piece piece, const char *suffix)
 {
 	size_t size = strlen(suffix);
-	return piece.size >= size &&
-	       memcmp(piece.text + piece.size - size, suffix, size) == 0;
+	return piece.size >= size && memcmp(piece.text + piece.size - size, suffix, size) == 0;
 }
 
 struct piece piece_after(struct piece piece, size_t size)

@@ -14,13 +14,13 @@
 
 enum {
 	ANCESTOR_LIMIT = 6, /* folders above the extension that may be the path's root */
-	TRY_LIMIT = 64,     /* paths tried for one C file */
+	TRY_LIMIT = 64,	    /* paths tried for one C file */
 	FILE_LIMIT = 4096,  /* files and requests remembered */
 };
 
 /* One path that was tried. */
 struct candidate {
-	const char *path; /* interned */
+	const char *path;	/* interned */
 	struct source_map *map; /* NULL: not there, or not of use */
 };
 

@@ -22,7 +22,7 @@
 enum {
 	SIZE_LIMIT = 64 << 20,
 	LINE_LIMIT = 4 << 20,
-	FILE_LIMIT = 4096,    /* entries of __pyx_f */
+	FILE_LIMIT = 4096, /* entries of __pyx_f */
 	PATH_LIMIT = 4096,
 	NUMBER_LIMIT = 10 << 20, /* no source file has more lines */
 };
@@ -34,10 +34,10 @@ struct marker {
 
 /* What ends with one '}' in column 0: a C function, mostly. */
 struct region {
-	int end;                     /* line of the '}' */
-	int error_file, error_line;  /* of the first __PYX_ERR; line 0: none */
-	bool user;                   /* pf, pw, f, gb or a module body */
-	bool slot;                   /* has lines only where it has markers of its own */
+	int end;		    /* line of the '}' */
+	int error_file, error_line; /* of the first __PYX_ERR; line 0: none */
+	bool user;		    /* pf, pw, f, gb or a module body */
+	bool slot;		    /* has lines only where it has markers of its own */
 };
 
 struct source_map {
@@ -54,8 +54,8 @@ struct parser {
 	struct interner *interner;
 	struct source_map *map;
 	struct region region; /* the one being read */
-	bool named;           /* its function's name was seen */
-	bool in_files;        /* between "__pyx_f[] = {" and "};" */
+	bool named;	      /* its function's name was seen */
+	bool in_files;	      /* between "__pyx_f[] = {" and "};" */
 	struct piece last_path;
 	const char *last_file;
 };
@@ -146,12 +146,22 @@ enum owner { OWNER_OTHER, OWNER_USER, OWNER_SLOT };
 /* Whose code is in a C function? By its name's first word; the rest does not matter here. */
 static enum owner name_owner(struct piece name)
 {
-	static const char *const user[] = {"pf_", "pw_", "f_", "gb_", "Upf_", "Upw_", "Uf_", "Ugb_",
-					   "lambda_funcdef_", "Ulambda_funcdef_", "fuse_",
+	static const char *const user[] = {"pf_",
+					   "pw_",
+					   "f_",
+					   "gb_",
+					   "Upf_",
+					   "Upw_",
+					   "Uf_",
+					   "Ugb_",
+					   "lambda_funcdef_",
+					   "Ulambda_funcdef_",
+					   "fuse_",
 					   "pymod_exec_"};
-	static const char *const slots[] = {"tp_", "mp_", "sq_", "nb_", "getprop_", "setprop_",
-					    "Utp_", "Ump_", "Usq_", "Unb_", "Ugetprop_",
-					    "Usetprop_", "bf_", "am_", "specialmethod_"};
+	static const char *const slots[] = {"tp_",	"mp_",	    "sq_",	     "nb_",
+					    "getprop_", "setprop_", "Utp_",	     "Ump_",
+					    "Usq_",	"Unb_",	    "Ugetprop_",     "Usetprop_",
+					    "bf_",	"am_",	    "specialmethod_"};
 	if (piece_starts(name, "PyInit_"))
 		return OWNER_USER;
 	if (!piece_skip(&name, "__pyx_"))
@@ -214,8 +224,8 @@ static void read_file_name(struct parser *parser, struct piece text)
 	if (!piece_skip(&text, "\"") || !(quote = memchr(text.text, '"', text.size)) ||
 	    quote - text.text > PATH_LIMIT || map->file_count == FILE_LIMIT)
 		return;
-	map->files = alloc_room(map->files, &map->file_room, map->file_count + 1,
-				sizeof(*map->files));
+	map->files =
+		alloc_room(map->files, &map->file_room, map->file_count + 1, sizeof(*map->files));
 	map->files[map->file_count++] =
 		intern_bytes(parser->interner, text.text, (size_t)(quote - text.text));
 }

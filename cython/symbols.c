@@ -23,7 +23,7 @@ struct cython_symbols {
 	struct found {
 		const char *name;
 		bool whole; /* nothing in the name looks like a scope */
-	} *found;
+	} * found;
 	size_t found_count, found_room, symbol_count;
 };
 
@@ -70,10 +70,10 @@ static void add_name(struct cython_symbols *symbols, struct table *table, uint64
 	uint32_t index;
 	if (table_find(table, first, ordinal, &index) && (symbols->found[index].whole || !whole))
 		return;
-	symbols->found = alloc_room(symbols->found, &symbols->found_room,
-				    symbols->found_count + 1, sizeof(*symbols->found));
-	symbols->found[symbols->found_count] = (struct found){
-		intern_bytes(symbols->interner, name.text, name.size), whole};
+	symbols->found = alloc_room(symbols->found, &symbols->found_room, symbols->found_count + 1,
+				    sizeof(*symbols->found));
+	symbols->found[symbols->found_count] =
+		(struct found){intern_bytes(symbols->interner, name.text, name.size), whole};
 	table_put(table, first, ordinal, (uint32_t)symbols->found_count++);
 }
 
@@ -101,7 +101,8 @@ static void add_property(struct cython_symbols *symbols, struct piece text)
 	if (scopes_reading_at(&scopes, scopes.count, LEAF_PLAIN, &reading))
 		table_put(&symbols->readings,
 			  identity(symbols, "getprop", scopes_front(&scopes, reading.depth),
-				   reading.leaf), 0, 1);
+				   reading.leaf),
+			  0, 1);
 }
 
 /* The wrapper of a lambda has the scopes that its implementation lacks. */
@@ -169,7 +170,8 @@ bool symbols_find_generator(const struct cython_symbols *symbols, const struct s
 	if (ordinal != 2 || !depth ||
 	    !table_find(&symbols->readings,
 			identity(symbols, "getprop", scopes_front(scopes, depth - 1),
-				 scopes->names[depth - 1]), 0, &index))
+				 scopes->names[depth - 1]),
+			0, &index))
 		return false;
 	*name = piece_of("__get__");
 	return true;

@@ -15,8 +15,8 @@
  */
 struct view_node {
 	uint32_t parent, frame; /* PROFILE_NONE for the root; frame: the first one merged */
-	uint32_t depth;         /* root: 0 */
-	const char *text;       /* frame_text, interned: equal texts have equal pointers */
+	uint32_t depth;		/* root: 0 */
+	const char *text;	/* frame_text, interned: equal texts have equal pointers */
 	uint64_t self, total;
 };
 
@@ -41,8 +41,8 @@ size_t output_name_size(const struct frame *frame, const char *text);
 /* ---- put.c: numbers and names, whatever the locale --------------------------------------- */
 
 void output_put_fixed(struct strbuf *out, double value, int decimals); /* "-12.50" */
-void output_put_grouped(struct strbuf *out, uint64_t value);           /* "1,234,567" */
-void output_put_time(struct strbuf *out, uint64_t seconds);            /* "2026-11-21T01:02:03Z" */
+void output_put_grouped(struct strbuf *out, uint64_t value);	       /* "1,234,567" */
+void output_put_time(struct strbuf *out, uint64_t seconds);	       /* "2026-11-21T01:02:03Z" */
 
 /* "12.3", "0.04", "100": per cent with as many decimals as say something. */
 void output_put_percent(struct strbuf *out, double part, double whole);
@@ -79,13 +79,13 @@ void output_svg(const struct profile *profile, const struct output_options *opti
 enum {
 	SVG_MAX_BOXES = 5000,
 	SVG_MAX_BYTES = 2000000,
-	SVG_MAX_DEPTH = 1500,  /* browsers go wrong at 32,767 pixels */
+	SVG_MAX_DEPTH = 1500, /* browsers go wrong at 32,767 pixels */
 };
 
 struct svg_box {
-	uint32_t node;        /* in the view */
+	uint32_t node; /* in the view */
 	uint32_t depth;
-	uint32_t more;        /* not 0: a note "... N more frames" instead of the frame */
+	uint32_t more;	       /* not 0: a note "... N more frames" instead of the frame */
 	uint64_t start, total; /* in samples, from the left */
 };
 
@@ -93,10 +93,10 @@ struct svg_layout {
 	struct svg_box *boxes; /* parents before children */
 	size_t count, capacity;
 	uint32_t deepest;
-	uint64_t threshold;    /* boxes with fewer samples are left out */
-	double least_percent;  /* the same, as people read it */
-	size_t pruned;         /* so many of them */
-	size_t too_deep;       /* left out below SVG_MAX_DEPTH */
+	uint64_t threshold;   /* boxes with fewer samples are left out */
+	double least_percent; /* the same, as people read it */
+	size_t pruned;	      /* so many of them */
+	size_t too_deep;      /* left out below SVG_MAX_DEPTH */
 };
 
 /* At most `max_boxes` boxes, none narrower than min_width per cent. */
@@ -109,7 +109,7 @@ void output_svg_layout_release(struct svg_layout *layout);
 enum {
 	SVG_WIDTH = 1200, /* as drawn; the script fits it to the window */
 	SVG_MARGIN = 10,
-	SVG_HEAD = 96,    /* height of title, subtitle, legend and status line */
+	SVG_HEAD = 96, /* height of title, subtitle, legend and status line */
 	SVG_ROW = 16,
 	SVG_NOTE = FRAME_KIND_COUNT, /* paints of boxes that are no frame */
 	SVG_ROOT,

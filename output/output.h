@@ -24,12 +24,12 @@ const char *output_format_list(void);
 const char *output_suffix_list(void);
 
 struct output_options {
-	const char *title;      /* NULL: made from the command line */
-	bool icicle;            /* root at the top */
-	double min_width;       /* per cent of all samples; boxes below are pruned */
-	bool lines;             /* false with -F: one box a function */
+	const char *title; /* NULL: made from the command line */
+	bool icicle;	   /* root at the top */
+	double min_width;  /* per cent of all samples; boxes below are pruned */
+	bool lines;	   /* false with -F: one box a function */
 	bool full_filenames;
-	bool color;             /* text only */
+	bool color; /* text only */
 };
 
 /* Writes a profile in a format into a growing buffer. */

@@ -13,9 +13,9 @@ enum { LINES_KEPT = 1 << 20 };
 
 struct python_code_cache {
 	struct interner *interner;
-	struct arena arena;        /* codes and line tables */
-	struct table by_identity;  /* (address, identity) -> index */
-	struct table lines;        /* (index, instruction) -> line */
+	struct arena arena;	  /* codes and line tables */
+	struct table by_identity; /* (address, identity) -> index */
+	struct table lines;	  /* (index, instruction) -> line */
 	struct python_code **codes;
 	size_t count, capacity;
 	struct walk_room room;

@@ -61,15 +61,19 @@ static const struct offset_word words_313[] = {
 /* Fields must lie inside of what is read of their record. */
 static bool fits(const struct python_layout *layout)
 {
-	const uint16_t tstate[] = {layout->tstate_next, layout->tstate_interp,
-				   layout->tstate_current_frame, layout->tstate_thread_id,
-				   layout->tstate_native_thread_id, layout->tstate_datastack_chunk,
-				   layout->tstate_datastack_top, layout->tstate_id};
+	const uint16_t tstate[] = {layout->tstate_next,
+				   layout->tstate_interp,
+				   layout->tstate_current_frame,
+				   layout->tstate_thread_id,
+				   layout->tstate_native_thread_id,
+				   layout->tstate_datastack_chunk,
+				   layout->tstate_datastack_top,
+				   layout->tstate_id};
 	const uint16_t frame[] = {layout->iframe_previous, layout->iframe_code,
 				  layout->iframe_instruction};
-	const uint16_t code[] = {layout->code_filename, layout->code_name, layout->code_linetable,
-				 layout->code_firstlineno, layout->code_firsttraceable,
-				 layout->object_type};
+	const uint16_t code[] = {layout->code_filename,	      layout->code_name,
+				 layout->code_linetable,      layout->code_firstlineno,
+				 layout->code_firsttraceable, layout->object_type};
 	const uint16_t unicode[] = {layout->unicode_length, layout->unicode_state};
 	for (size_t i = 0; i < sizeof(tstate) / sizeof(*tstate); i++)
 		if (tstate[i] + 8u > layout->tstate_size)

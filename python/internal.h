@@ -15,14 +15,14 @@ enum {
 	MAX_FRAMES = 200000,
 	MAX_INTERPRETERS = 1024,
 	MAX_THREADS = 65536,
-	MAX_STRING = 64 << 10,       /* bytes of a name; the rest is cut off */
+	MAX_STRING = 64 << 10, /* bytes of a name; the rest is cut off */
 	MAX_LINE_TABLE = 16 << 20,
-	MAX_CHUNK = 4 << 20,         /* larger: its frames are read one by one */
+	MAX_CHUNK = 4 << 20, /* larger: its frames are read one by one */
 	MAX_CHUNKS = 16384,
 	MAX_CHUNK_BYTES = 128 << 20, /* of all chunks of a thread together */
-	MAX_TSTATE = 2048,           /* largest row, with room */
+	MAX_TSTATE = 2048,	     /* largest row, with room */
 	MAX_CODE = 512,
-	MAX_RECORD = 128,            /* entry records, frames */
+	MAX_RECORD = 128, /* entry records, frames */
 	WINDOWS = 4,
 };
 
@@ -39,9 +39,9 @@ struct python_active {
 struct python_runtime {
 	struct python_layout layout; /* the row, completed by the target's own offsets */
 	const struct module *module;
-	remote_addr address;         /* of _PyRuntime */
-	remote_addr code_type;       /* of PyCode_Type */
-	uint32_t runtime_size;       /* bytes of _PyRuntime that are read per sample */
+	remote_addr address;		       /* of _PyRuntime */
+	remote_addr code_type;		       /* of PyCode_Type */
+	uint32_t runtime_size;		       /* bytes of _PyRuntime that are read per sample */
 	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
 	unsigned window_count;
 	struct python_active *last_active;
@@ -106,10 +106,10 @@ struct python_code_header {
 	remote_addr address;
 	uint64_t identity;
 	remote_addr filename, name, line_table;
-	remote_addr bytecode;         /* of the first instruction; 0: not in the object (3.10) */
-	uint32_t first_traceable;     /* bytes */
+	remote_addr bytecode;	  /* of the first instruction; 0: not in the object (3.10) */
+	uint32_t first_traceable; /* bytes */
 	int32_t first_line;
-	bool used;                    /* by a frame of the walk */
+	bool used; /* by a frame of the walk */
 };
 
 /* TORN when there is no code object at the address. */
@@ -138,12 +138,12 @@ int32_t python_code_line(struct python_code_cache *cache, const struct python_co
 struct raw_frame {
 	remote_addr address;
 	int32_t instruction;
-	uint32_t code;           /* index in walk_room.codes */
+	uint32_t code; /* index in walk_room.codes */
 };
 
 struct raw_chunk {
 	remote_addr address;
-	size_t size, offset;     /* offset of its copy in walk_room.bytes */
+	size_t size, offset; /* offset of its copy in walk_room.bytes */
 	bool loaded;
 };
 
@@ -165,7 +165,7 @@ struct walk_room {
 	size_t chunk_count, chunk_capacity;
 	uint8_t *bytes;
 	size_t byte_count, byte_capacity;
-	uint8_t *slice;          /* words of one native frame, for the rebuild */
+	uint8_t *slice; /* words of one native frame, for the rebuild */
 	size_t slice_capacity;
 	uint32_t code_slots[1024]; /* index + 1 into codes, by hash of the address */
 	uint32_t skipped_records, rebuilt_records;
@@ -177,10 +177,10 @@ void walk_room_release(struct walk_room *room);
  * Reads the thread state and follows its frames. Slices as in python_stack_read; `scan` is for
  * touching, which has none: the stack above the newest record is searched as a whole.
  */
-bool MUST_CHECK walk_stack(const struct python_runtime *runtime,
-			   const struct memory_reader *memory, remote_addr tstate,
-			   const struct python_slice *slices, size_t slice_count, bool scan,
-			   struct walk_room *room, struct error *error);
+bool MUST_CHECK walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
+			   remote_addr tstate, const struct python_slice *slices,
+			   size_t slice_count, bool scan, struct walk_room *room,
+			   struct error *error);
 
 /* The room of a code cache: what python_stack_read walks in. */
 struct walk_room *python_code_cache_room(struct python_code_cache *cache);

@@ -21,7 +21,7 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(runtime, interpreters_head)                                                              \
 	X(runtime, finalizing)                                                                     \
 	X(runtime, tstate_current) /* <= 3.11: the thread state that holds the GIL */              \
-	X(runtime, gil)            /* <= 3.11: the GIL itself */                                   \
+	X(runtime, gil)		   /* <= 3.11: the GIL itself */                                   \
 	X(interp, next)                                                                            \
 	X(interp, threads_head)                                                                    \
 	X(interp, id)                                                                              \
@@ -32,8 +32,8 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(gil, locked)                                                                             \
 	X(tstate, next)                                                                            \
 	X(tstate, interp)                                                                          \
-	X(tstate, frame)         /* 3.10: the innermost PyFrameObject */                           \
-	X(tstate, cframe)        /* 3.10 - 3.12: the newest entry record */                        \
+	X(tstate, frame)  /* 3.10: the innermost PyFrameObject */                                  \
+	X(tstate, cframe) /* 3.10 - 3.12: the newest entry record */                               \
 	X(tstate, root_cframe)                                                                     \
 	X(tstate, current_frame) /* 3.13+ */                                                       \
 	X(tstate, thread_id)                                                                       \
@@ -93,9 +93,9 @@ enum { LAYOUT_ABSENT = 0xffff };
 /* How frames are chained, and what marks the start of an activation of the eval function. */
 enum python_chain {
 	CHAIN_HEAP_FRAMES = 1, /* f_back; one record (_PyCFrame) an activation, one frame each */
-	CHAIN_CFRAME,          /* record->current_frame ... up to the frame with is_entry */
+	CHAIN_CFRAME,	       /* record->current_frame ... up to the frame with is_entry */
 	CHAIN_CFRAME_SHIM,     /* record->current_frame ... up to a shim frame */
-	CHAIN_SHIM,            /* tstate->current_frame ... shim frames between activations */
+	CHAIN_SHIM,	       /* tstate->current_frame ... shim frames between activations */
 };
 
 enum python_gil_place { GIL_IN_RUNTIME = 1, GIL_BY_INTERPRETER };
@@ -106,10 +106,10 @@ enum python_keys_form { KEYS_TABLE_SIZE = 1, KEYS_LOG2_AND_KIND };
 
 /* Where an instance keeps its attributes when its type sets Py_TPFLAGS_MANAGED_DICT. */
 enum python_attributes {
-	ATTRIBUTES_DICT = 1,        /* no such flag: the dict at tp_dictoffset */
+	ATTRIBUTES_DICT = 1,	    /* no such flag: the dict at tp_dictoffset */
 	ATTRIBUTES_DICT_AND_VALUES, /* two words before the object */
-	ATTRIBUTES_TAGGED_WORD,     /* one word: bit 0 set means values */
-	ATTRIBUTES_INLINE,          /* a dict before the object, or values behind it */
+	ATTRIBUTES_TAGGED_WORD,	    /* one word: bit 0 set means values */
+	ATTRIBUTES_INLINE,	    /* a dict before the object, or values behind it */
 };
 
 struct python_layout {
@@ -135,7 +135,7 @@ const struct python_layout *python_layout_find(unsigned major, unsigned minor);
 const struct python_layout *python_layout_row(size_t index); /* NULL: no more */
 struct python_layout_field {
 	const char *name; /* "tstate.next" */
-	size_t offset;    /* of its uint16_t in struct python_layout */
+	size_t offset;	  /* of its uint16_t in struct python_layout */
 };
 const struct python_layout_field *python_layout_fields(size_t *count);
 

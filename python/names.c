@@ -28,7 +28,7 @@ struct names {
 
 /* Asks whether a key is the one that is looked for. */
 struct wanted {
-	const char *text;  /* NULL: an integer */
+	const char *text; /* NULL: an integer */
 	uint64_t integer;
 };
 

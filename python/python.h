@@ -44,9 +44,9 @@ enum python_join python_runtime_join(const struct python_runtime *runtime);
 struct python_thread {
 	remote_addr tstate;
 	remote_addr interpreter;
-	uint64_t thread_id;        /* pthread_self() */
+	uint64_t thread_id;	   /* pthread_self() */
 	uint64_t native_thread_id; /* kernel thread id in the target's namespace; 0: not known */
-	uint64_t id;               /* PyThreadState.id: never reused within an interpreter */
+	uint64_t id;		   /* PyThreadState.id: never reused within an interpreter */
 };
 
 /* All thread states of all interpreters, newest interpreter first; *threads malloc'ed, the
@@ -72,11 +72,11 @@ const char *python_thread_name(const struct python_runtime *runtime,
 
 /*
  * What the taker calls while the thread is stopped: reads, through `memory`, every byte that
- * python_stack_read will need for this thread state: thread state, entry records, data-stack chunks, frames, the
- * identity of each code object, who holds the GIL, whether the collector runs. `memory` is the
- * taker's recording reader; nothing is returned but success. `known` (may be NULL) tells which
- * code objects are known already; of others all that python_code_read needs is read, too, and they are
- * added. Allocates nothing after warm-up except for unknown code objects.
+ * python_stack_read will need for this thread state: thread state, entry records, data-stack
+ * chunks, frames, the identity of each code object, who holds the GIL, whether the collector runs.
+ * `memory` is the taker's recording reader; nothing is returned but success. `known` (may be NULL)
+ * tells which code objects are known already; of others all that python_code_read needs is read,
+ * too, and they are added. Allocates nothing after warm-up except for unknown code objects.
  */
 struct python_known_codes;
 struct python_known_codes *python_known_codes_new(void);
@@ -92,14 +92,14 @@ bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
 
 /* A code object, decoded once. Owned by the cache, valid for its life. Strings are clean UTF-8. */
 struct python_code {
-	uint32_t id;             /* index in the cache */
+	uint32_t id; /* index in the cache */
 	remote_addr address;
-	const char *name;        /* qualified from 3.11 on: "Hopper.go" */
-	const char *file;        /* co_filename */
+	const char *name; /* qualified from 3.11 on: "Hopper.go" */
+	const char *file; /* co_filename */
 	int32_t first_line;
 	const uint8_t *line_table;
 	uint32_t line_table_size;
-	uint64_t identity;       /* what tells it from another object at the same address */
+	uint64_t identity; /* what tells it from another object at the same address */
 };
 
 struct python_code_cache;
@@ -108,10 +108,10 @@ void python_code_cache_free(struct python_code_cache *cache);
 const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id);
 
 struct python_frame {
-	remote_addr address;     /* of the frame object or _PyInterpreterFrame */
+	remote_addr address; /* of the frame object or _PyInterpreterFrame */
 	const struct python_code *code;
-	int32_t instruction;     /* byte offset in the code; -1: not started */
-	int32_t line;            /* 0: none */
+	int32_t instruction; /* byte offset in the code; -1: not started */
+	int32_t line;	     /* 0: none */
 };
 
 /*
@@ -119,7 +119,7 @@ struct python_frame {
  * frames[first] (innermost) .. frames[first + count - 1]. count may be 0: entered, no frame yet.
  */
 struct python_activation {
-	remote_addr record;      /* lies in the native frame's [sp, cfa); 0: join by count */
+	remote_addr record; /* lies in the native frame's [sp, cfa); 0: join by count */
 	uint32_t first, count;
 };
 
@@ -130,11 +130,12 @@ struct python_stack {
 	struct python_activation *activations;
 	size_t activation_count, activation_capacity;
 	uint32_t skipped_records; /* entry records linked before they were filled, dropped */
-	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below) */
+	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below)
+				   */
 	bool holds_gil, gc_running;
-	bool has_gil;            /* false: this build has none (free-threaded) */
+	bool has_gil;			      /* false: this build has none (free-threaded) */
 	uint64_t thread_id, native_thread_id; /* as in the copy: to verify the join */
-	remote_addr gil;         /* address of the GIL's struct, to recognise who waits for it */
+	remote_addr gil; /* address of the GIL's struct, to recognise who waits for it */
 	uint32_t gil_size;
 };
 
@@ -142,9 +143,10 @@ void python_stack_init(struct python_stack *stack);
 void python_stack_release(struct python_stack *stack);
 
 /*
- * A native frame's slice of the stack, innermost first, as found by the unwinder: where an entry record
- * chain is broken (3.11: `previous` stale in the eval function's prologue), it is rebuilt from the outermost
- * record inwards by looking for its address in the slices. NULL slices: no rebuild.
+ * A native frame's slice of the stack, innermost first, as found by the unwinder: where an entry
+ * record chain is broken (3.11: `previous` stale in the eval function's prologue), it is rebuilt
+ * from the outermost record inwards by looking for its address in the slices. NULL slices: no
+ * rebuild.
  */
 struct python_slice {
 	remote_addr sp, cfa;

@@ -59,7 +59,8 @@ static bool parse_record(const struct walk *walk, remote_addr address, const uin
 	record->address = address;
 	record->previous = field_u64(bytes, layout->cframe_previous);
 	record->current_frame = layout->cframe_current_frame == LAYOUT_ABSENT
-					? 0 : field_u64(bytes, layout->cframe_current_frame);
+					? 0
+					: field_u64(bytes, layout->cframe_current_frame);
 	return record->previous != address && record->previous % 8 == 0;
 }
 
@@ -303,8 +304,7 @@ bool walk_heap_frames(struct walk *walk, struct error *error)
 		return false;
 	size_t frames = room->frame_count;
 	bool complete = list_records(walk);
-	bool newest_ok = room->record_count == 0 ||
-			 room->records[0].previous == walk->root ||
+	bool newest_ok = room->record_count == 0 || room->records[0].previous == walk->root ||
 			 room->records[0].previous > room->records[0].address;
 	bool sound = complete && newest_ok;
 	size_t rebuilt = 0;

@@ -18,7 +18,7 @@ enum { SCAN_LIMIT = 64 << 20, SCAN_PIECE = 256 << 10, VERSION_TEXT = 32 };
 
 struct version {
 	unsigned major, minor, micro;
-	uint32_t hex;       /* 0: not known */
+	uint32_t hex; /* 0: not known */
 	char text[VERSION_TEXT];
 };
 
@@ -83,8 +83,10 @@ static const struct module *find_old_module(const struct module_table *table)
 static void version_from_hex(struct version *version, uint32_t hex)
 {
 	/* Include/patchlevel.h: 0x030b07f0 is 3.11.7 final. */
-	static const struct { unsigned level; const char *mark; } levels[] = {
-		{0xa, "a"}, {0xb, "b"}, {0xc, "rc"}};
+	static const struct {
+		unsigned level;
+		const char *mark;
+	} levels[] = {{0xa, "a"}, {0xb, "b"}, {0xc, "rc"}};
 	const char *mark = "";
 	version->hex = hex;
 	version->major = hex >> 24;
@@ -93,8 +95,8 @@ static void version_from_hex(struct version *version, uint32_t hex)
 	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
 		if ((hex >> 4 & 0xf) == levels[i].level)
 			mark = levels[i].mark;
-	snprintf(version->text, sizeof(version->text), "%u.%u.%u%s", version->major,
-		 version->minor, version->micro, mark);
+	snprintf(version->text, sizeof(version->text), "%u.%u.%u%s", version->major, version->minor,
+		 version->micro, mark);
 	if (*mark)
 		snprintf(version->text + strlen(version->text), 4, "%u", hex & 0xf);
 }
@@ -171,8 +173,8 @@ static bool version_from_memory(const struct module *module, const struct memory
 			continue;
 		for (uint64_t at = 0; at < segment->memory_size; at += SCAN_PIECE) {
 			uint64_t left = segment->memory_size - at;
-			size_t size = left < SCAN_PIECE + VERSION_TEXT ? left
-								       : SCAN_PIECE + VERSION_TEXT;
+			size_t size =
+				left < SCAN_PIECE + VERSION_TEXT ? left : SCAN_PIECE + VERSION_TEXT;
 			if (memory_read(memory, module->load_bias + segment->vaddr + at, bytes,
 					size, NULL) &&
 			    scan_piece(bytes, size, version))
@@ -216,8 +218,8 @@ static bool choose_layout(struct python_runtime *runtime, const struct version *
 	runtime->layout = *row;
 	memcpy(runtime->version, version->text, sizeof(version->text));
 	return !row->debug_offsets ||
-	       python_debug_offsets_apply(&runtime->layout, memory, runtime->address,
-					  version->hex, error);
+	       python_debug_offsets_apply(&runtime->layout, memory, runtime->address, version->hex,
+					  error);
 }
 
 /* ---- is it to be believed ---- */
@@ -249,7 +251,8 @@ static bool refuse(const struct module_table *table, const struct memory_reader 
 	if (!old)
 		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
 	if (!version_from_memory(old, memory, &version) && !version_from_name(old->name, &version))
-		return error_set(error, ERROR_UNSUPPORTED, "CPython before 3.7 is not supported yet");
+		return error_set(error, ERROR_UNSUPPORTED,
+				 "CPython before 3.7 is not supported yet");
 	return error_set(error, ERROR_UNSUPPORTED, "CPython %s is not supported yet", version.text);
 }
 

@@ -17,7 +17,7 @@ struct known_code {
 };
 
 struct python_known_codes {
-	struct table table;         /* (address, identity) */
+	struct table table;	    /* (address, identity) */
 	struct known_code *pending; /* read in this walk; known when all of it has succeeded */
 	size_t pending_count, pending_capacity;
 	struct strbuf scratch;
@@ -99,8 +99,8 @@ static bool touch_codes(const struct python_runtime *runtime, const struct memor
 	for (size_t i = 0; i < room->code_count; i++) {
 		const struct python_code_header *code = &room->codes[i];
 		uint32_t ignored;
-		if (!code->used || table_find(&known->table, code->address, code->identity,
-					      &ignored))
+		if (!code->used ||
+		    table_find(&known->table, code->address, code->identity, &ignored))
 			continue;
 		if (!python_code_touch(runtime, memory, code, &known->scratch, error))
 			return false;
@@ -155,10 +155,9 @@ static void learn_codes(const struct python_runtime *runtime, const struct memor
 			continue;
 }
 
-static bool resolve_frames(const struct python_runtime *runtime,
-			   const struct memory_reader *memory, const struct walk_room *room,
-			   struct python_code_cache *codes, struct python_stack *stack,
-			   struct error *error)
+static bool resolve_frames(const struct python_runtime *runtime, const struct memory_reader *memory,
+			   const struct walk_room *room, struct python_code_cache *codes,
+			   struct python_stack *stack, struct error *error)
 {
 	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count,
 				   sizeof(*stack->frames));
@@ -223,6 +222,7 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);
 	stack->native_thread_id =
 		layout->tstate_native_thread_id == LAYOUT_ABSENT
-			? 0 : field_u64(room->tstate, layout->tstate_native_thread_id);
+			? 0
+			: field_u64(room->tstate, layout->tstate_native_thread_id);
 	return true;
 }

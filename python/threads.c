@@ -64,8 +64,8 @@ static uint64_t word_of(const struct python_runtime *runtime, uint8_t bytes[WIND
 {
 	for (unsigned i = 0; offset != LAYOUT_ABSENT && i < runtime->window_count; i++) {
 		const struct python_window *window = &runtime->windows[i];
-		if (offset >= window->offset && offset + 8u <= (uint32_t)window->offset +
-								       window->size)
+		if (offset >= window->offset &&
+		    offset + 8u <= (uint32_t)window->offset + window->size)
 			return field_u64(bytes[i], (uint16_t)(offset - window->offset));
 	}
 	return 0;
@@ -154,7 +154,8 @@ static bool add_threads(const struct python_runtime *runtime, const struct memor
 			.thread_id = field_u64(bytes, layout->tstate_thread_id),
 			.native_thread_id =
 				layout->tstate_native_thread_id == LAYOUT_ABSENT
-					? 0 : field_u64(bytes, layout->tstate_native_thread_id),
+					? 0
+					: field_u64(bytes, layout->tstate_native_thread_id),
 			.id = field_u64(bytes, layout->tstate_id),
 		};
 		address = field_u64(bytes, layout->tstate_next);

@@ -73,7 +73,7 @@ bool walk_find_code(struct walk *walk, remote_addr address, uint32_t *index, str
 }
 
 bool walk_push_frame(struct walk *walk, remote_addr address, int32_t instruction, uint32_t code,
-		       struct error *error)
+		     struct error *error)
 {
 	struct walk_room *room = walk->room;
 	if (room->frame_count >= MAX_FRAMES)
@@ -119,8 +119,7 @@ static void list_chunks(struct walk *walk)
 		if (!memory_read(walk->memory, address, header, layout->chunk_data, NULL))
 			return;
 		uint64_t size = field_u64(header, layout->chunk_length);
-		if (size < layout->chunk_data || size > MAX_CHUNK ||
-		    total + size > MAX_CHUNK_BYTES)
+		if (size < layout->chunk_data || size > MAX_CHUNK || total + size > MAX_CHUNK_BYTES)
 			return;
 		total += size;
 		room->chunks = alloc_room(room->chunks, &room->chunk_capacity,
@@ -156,7 +155,7 @@ static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, 
 }
 
 bool walk_read_record(struct walk *walk, remote_addr address, void *record, size_t size,
-			struct error *error)
+		      struct error *error)
 {
 	if (address == 0 || address % 8 != 0)
 		return error_set(error, ERROR_TORN, "no Python frame at %#llx",
@@ -182,7 +181,7 @@ bool walk_is_dead(const struct walk *walk, const struct frame_view *frame)
 /* ---- frames ---- */
 
 bool walk_view_frame(struct walk *walk, remote_addr address, struct frame_view *view,
-		       struct error *error)
+		     struct error *error)
 {
 	const struct python_layout *layout = walk->layout;
 	uint8_t frame[MAX_RECORD];
@@ -267,8 +266,13 @@ bool walk_stack(const struct python_runtime *runtime, const struct memory_reader
 {
 	const struct python_layout *layout = &runtime->layout;
 	struct walk walk = {
-		.runtime = runtime, .layout = layout, .memory = memory, .slices = slices,
-		.slice_count = slice_count, .scan = scan, .room = room,
+		.runtime = runtime,
+		.layout = layout,
+		.memory = memory,
+		.slices = slices,
+		.slice_count = slice_count,
+		.scan = scan,
+		.room = room,
 	};
 	reset_room(room);
 	if (!memory_read(memory, tstate, room->tstate, layout->tstate_size, error))

@@ -86,7 +86,8 @@ static void put_module(struct capture *capture, const struct module *module)
 	put_text(capture, module->path);
 	put_bytes(capture, module->build_id.bytes, module->build_id.size);
 	put_u64(capture, module->load_bias);
-	put_bytes(capture, module->fd < 0 ? module->bytes : "", module->fd < 0 ? module->bytes_size : 0);
+	put_bytes(capture, module->fd < 0 ? module->bytes : "",
+		  module->fd < 0 ? module->bytes_size : 0);
 }
 
 void capture_modules(struct capture *capture, const struct module_table *table)

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-static const uint64_t REFRESH_NS = 1000000000;       /* libraries come and go */
+static const uint64_t REFRESH_NS = 1000000000;	     /* libraries come and go */
 static const uint64_t REFRESH_SOON_NS = 2000000;     /* an unknown address: look at once ... */
 static const uint64_t REFRESH_USELESS_NS = 50000000; /* ... unless that did not help just now */
 
@@ -71,10 +71,14 @@ remote_addr decoder_main_stack_end(const struct decoder *decoder)
 /* Where the collector's functions lie: <gc> stands for them. Absent in stripped builds. */
 static void find_collector(struct decoder *decoder, const struct python_runtime *runtime)
 {
-	static const char *const names[] = {"gc_collect_main", "gc_collect_main.constprop.0",
-					    "gc_collect_generations", "gc_collect_with_callback",
-					    "gc_collect_young", "gc_collect_increment",
-					    "collect", "_PyGC_CollectNoFail"};
+	static const char *const names[] = {"gc_collect_main",
+					    "gc_collect_main.constprop.0",
+					    "gc_collect_generations",
+					    "gc_collect_with_callback",
+					    "gc_collect_young",
+					    "gc_collect_increment",
+					    "collect",
+					    "_PyGC_CollectNoFail"};
 	enum { NAMES = sizeof(names) / sizeof(*names) };
 	const struct module *module = python_runtime_module(runtime);
 	struct module_place places[NAMES];
@@ -98,8 +102,8 @@ bool decoder_open_python(struct decoder *decoder, const struct memory_reader *me
 	size_t n = decoder->runtime_count;
 	decoder->runtimes = alloc_room(decoder->runtimes, &decoder->runtime_capacity, n + 1,
 				       sizeof(*decoder->runtimes));
-	decoder->code_caches = alloc_room(decoder->code_caches, &capacity, n + 1,
-					  sizeof(*decoder->code_caches));
+	decoder->code_caches =
+		alloc_room(decoder->code_caches, &capacity, n + 1, sizeof(*decoder->code_caches));
 	decoder->runtimes[n] = runtime;
 	decoder->code_caches[n] = python_code_cache_new(decoder->strings);
 	decoder->runtime_count++;
@@ -296,8 +300,11 @@ static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *fr
 	bool exact = frame->pc_kind == UNWIND_PC_EXACT;
 	const struct mapping *mapping =
 		module_table_find(&decoder->modules, frame->pc - (exact ? 0 : 1));
-	struct raw_frame raw = {.kind = RAW_NATIVE, .exact = exact, .guessed = frame->guessed,
-				.interpreter = interpreter, .hidden = merged->hidden,
+	struct raw_frame raw = {.kind = RAW_NATIVE,
+				.exact = exact,
+				.guessed = frame->guessed,
+				.interpreter = interpreter,
+				.hidden = merged->hidden,
 				.idle = idle};
 	if (mapping && mapping->module) {
 		raw.module = mapping->module;

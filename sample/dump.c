@@ -21,8 +21,8 @@ enum { MAX_PASSES = 4, PATIENCE_US = 20000, PATIENCE_LATER_US = 200 };
 /* What is known of one thread at the end of a pass. */
 struct look {
 	struct thread_slot *slot;
-	struct raw_sample *raw;   /* NULL: not read (yet) */
-	bool again;               /* read it in the next pass, stopped */
+	struct raw_sample *raw; /* NULL: not read (yet) */
+	bool again;		/* read it in the next pass, stopped */
 	bool stopped_now;
 	bool active;
 	enum take_result result;
@@ -175,8 +175,7 @@ static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 			again = look->again = true;
 		if (!look->raw || look->decoded)
 			continue;
-		enum decode_result result =
-			decode_sample(&dumper->decoder, look->raw, &facts[i]);
+		enum decode_result result = decode_sample(&dumper->decoder, look->raw, &facts[i]);
 		bool rbx = dumper->options->join == JOIN_RBX && atomic_load(&look->slot->learned) &&
 			   !facts[i].known_to_python;
 		look->again = result == DECODE_TORN || facts[i].needs_register || rbx ||
@@ -245,9 +244,9 @@ static void fill_thread(struct dumper *dumper, struct resolver *resolver, struct
 	const struct python_thread *python = python_thread_of(&dumper->taker.join, look->raw);
 	thread->tid = slot->tid;
 	thread->state = slot->state;
-	thread->activity = look->result == TAKE_GONE    ? THREAD_GONE
+	thread->activity = look->result == TAKE_GONE  ? THREAD_GONE
 			   : is_uninterruptible(look) ? THREAD_UNINTERRUPTIBLE
-			   : look->active             ? THREAD_ACTIVE
+			   : look->active	      ? THREAD_ACTIVE
 						      : THREAD_IDLE;
 	thread->known_to_python = facts->known_to_python;
 	thread->python_id = facts->thread_id;
@@ -294,8 +293,7 @@ static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, s
 			continue;
 		struct dump_thread *thread = &dump->threads[dump->thread_count++];
 		fill_thread(dumper, resolver, look, &facts[i], dump, thread);
-		*partial |= thread->problem != NULL ||
-			    thread->activity == THREAD_UNINTERRUPTIBLE;
+		*partial |= thread->problem != NULL || thread->activity == THREAD_UNINTERRUPTIBLE;
 		dump->has_gil |= facts[i].has_gil;
 	}
 	resolver_free(resolver);
@@ -312,8 +310,7 @@ static void describe(struct dumper *dumper, struct dump *dump)
 	if (!runtime)
 		return;
 	dump->python_version = intern_text(dump->strings, python_runtime_version(runtime));
-	dump->python_executable =
-		intern_text(dump->strings, target_executable(dumper->target));
+	dump->python_executable = intern_text(dump->strings, target_executable(dumper->target));
 }
 
 static bool prepare(struct dumper *dumper, struct dump *dump, struct error *error)

@@ -45,8 +45,8 @@ uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *f
 			   frame->module ? frame->offset : 0, frame);
 }
 
-uint32_t frame_table_python(struct frame_table *table, const struct python_code *code,
-			    int32_t line, bool idle)
+uint32_t frame_table_python(struct frame_table *table, const struct python_code *code, int32_t line,
+			    bool idle)
 {
 	struct raw_frame frame = {.kind = RAW_PYTHON, .code = code, .line = line, .idle = idle};
 	return find_or_add(table, key_of(RAW_PYTHON, idle, (uint32_t)line),

@@ -16,13 +16,13 @@
 /* ---- raw_sample.c: one pause, copied ------------------------------------------------------ */
 
 enum {
-	RAW_MAX_READS = 65536,              /* remembered of one sample, to predict the next */
-	RAW_MAX_RANGES = 262144,            /* 200,000 heap frames and what hangs on them */
-	RAW_LARGE = 512,                    /* bytes from which on a range may hold others */
-	RAW_MAX_LARGE = 4096,               /* data-stack chunks of 200,000 frames */
-	RAW_MAX_TSTATES = 4,                /* sub-interpreters on one OS thread */
-	RAW_MAX_STACK = 32 << 20,           /* bytes of native stack */
-	RAW_UNKNOWN_STACK = 1 << 20,        /* copied of a stack whose end is not known yet */
+	RAW_MAX_READS = 65536,	     /* remembered of one sample, to predict the next */
+	RAW_MAX_RANGES = 262144,     /* 200,000 heap frames and what hangs on them */
+	RAW_LARGE = 512,	     /* bytes from which on a range may hold others */
+	RAW_MAX_LARGE = 4096,	     /* data-stack chunks of 200,000 frames */
+	RAW_MAX_TSTATES = 4,	     /* sub-interpreters on one OS thread */
+	RAW_MAX_STACK = 32 << 20,    /* bytes of native stack */
+	RAW_UNKNOWN_STACK = 1 << 20, /* copied of a stack whose end is not known yet */
 	RAW_MAX_BYTES = RAW_MAX_STACK + (96 << 20),
 };
 
@@ -47,31 +47,31 @@ struct raw_sample {
 	struct memory_reader reader; /* first: see raw_sample_read */
 	const struct target *live;
 	pid_t tid;
-	uint64_t time_ns;            /* CLOCK_MONOTONIC at the stop */
-	uint64_t pause_ns;           /* how long the thread was stopped; 0: it was not */
+	uint64_t time_ns;  /* CLOCK_MONOTONIC at the stop */
+	uint64_t pause_ns; /* how long the thread was stopped; 0: it was not */
 	struct registers registers;
-	bool stopped;                /* false: blocked and read as it was */
-	bool repeat;                 /* the thread has not run since its last sample */
-	uint64_t epoch;              /* how often the target had executed another program */
-	struct target_wait wait;     /* of a blocked thread */
+	bool stopped;		 /* false: blocked and read as it was */
+	bool repeat;		 /* the thread has not run since its last sample */
+	uint64_t epoch;		 /* how often the target had executed another program */
+	struct target_wait wait; /* of a blocked thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
-	uint64_t thread_id;          /* pthread_self() that each of them must have; 0: not known */
-	pid_t namespace_tid;         /* likewise native_thread_id, where there is one; 0: any */
+	uint64_t thread_id;  /* pthread_self() that each of them must have; 0: not known */
+	pid_t namespace_tid; /* likewise native_thread_id, where there is one; 0: any */
 	enum error_kind python_problem; /* ERROR_NONE: the Python records are whole */
-	bool has_native;             /* native was filled in the pause (--unwinder=ptrace) */
+	bool has_native;		/* native was filled in the pause (--unwinder=ptrace) */
 	struct unwind_stack native;
-	struct thread_slot *slot;    /* whom to tell what was learned; NULL in replay */
+	struct thread_slot *slot;	      /* whom to tell what was learned; NULL in replay */
 	const struct python_runtime *runtime; /* the one the records were read with; NULL: none */
-	struct raw_range *ranges;    /* the first span_count of them in order of address */
+	struct raw_range *ranges;	      /* the first span_count of them in order of address */
 	size_t range_count, span_count, span_hit;
-	struct target_range *reads;  /* what was asked for outside the native stack, in order */
+	struct target_range *reads; /* what was asked for outside the native stack, in order */
 	size_t read_count;
-	uint8_t *bytes;              /* reserved, touched as needed */
+	uint8_t *bytes; /* reserved, touched as needed */
 	size_t byte_count;
-	struct raw_index *index;     /* hash of addresses -> number of the range */
-	size_t index_mask;           /* its size now, less one: small while few ranges are there */
-	uint32_t stamp;              /* index entries of another stamp are free */
+	struct raw_index *index; /* hash of addresses -> number of the range */
+	size_t index_mask;	 /* its size now, less one: small while few ranges are there */
+	uint32_t stamp;		 /* index entries of another stamp are free */
 	uint32_t large[RAW_MAX_LARGE]; /* ranges that reads may lie inside of */
 	size_t large_count, large_hit;
 };
@@ -140,25 +140,25 @@ struct thread_slot {
 	pid_t tid, namespace_tid;
 	bool seized, gone, listed;
 	struct target_thread_files *files;
-	uint64_t last_runs;          /* schedstat at the last sample of a blocked thread */
-	bool has_last;               /* a blocked thread's last sample still holds if it has not run */
-	uint64_t skip_until_ns;      /* back-off of an uninterruptible thread */
+	uint64_t last_runs;	/* schedstat at the last sample of a blocked thread */
+	bool has_last;		/* a blocked thread's last sample still holds if it has not run */
+	uint64_t skip_until_ns; /* back-off of an uninterruptible thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
-	uint64_t thread_id;          /* pthread_self(), once joined; 0: not known */
+	uint64_t thread_id; /* pthread_self(), once joined; 0: not known */
 	struct prediction prediction;
-	_Atomic remote_addr stack_end;   /* told by the worker; 0: not known */
-	_Atomic remote_addr learned;     /* --join=rbx: the thread state the worker found */
-	_Atomic bool wants_stop;         /* unwinding needed a register: stop it although blocked */
-	_Atomic bool last_valid;         /* last_stack is that of its last sample */
+	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
+	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */
+	_Atomic bool wants_stop;       /* unwinding needed a register: stop it although blocked */
+	_Atomic bool last_valid;       /* last_stack is that of its last sample */
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
-	uint64_t name_tried_ns;      /* a name may come later: asked for again now and then */
+	uint64_t name_tried_ns; /* a name may come later: asked for again now and then */
 	uint64_t python_id;
-	uint32_t *last_stack;        /* raw frame ids of the last sample, outermost first */
+	uint32_t *last_stack; /* raw frame ids of the last sample, outermost first */
 	size_t last_count, last_capacity;
-	uint32_t root_frame;         /* with -t */
+	uint32_t root_frame; /* with -t */
 	char comm[32];
 	char state;
 };
@@ -168,7 +168,7 @@ struct thread_slot {
 struct slots {
 	struct thread_slot **slots;
 	size_t count, capacity;
-	struct table by_tid;   /* of those that are not gone */
+	struct table by_tid; /* of those that are not gone */
 };
 
 void slots_init(struct slots *slots);
@@ -192,9 +192,9 @@ struct join {
 	enum join_method method;
 	struct python_thread *threads;
 	size_t count;
-	pid_t *pthread_tids;         /* struct pthread.tid of threads[i]; 0: not known */
-	bool pthread_tid_trusted;    /* verified against the main thread */
-	uint64_t stamp;              /* python_threads_stamp when it was read */
+	pid_t *pthread_tids;	  /* struct pthread.tid of threads[i]; 0: not known */
+	bool pthread_tid_trusted; /* verified against the main thread */
+	uint64_t stamp;		  /* python_threads_stamp when it was read */
 	bool valid;
 };
 
@@ -225,16 +225,16 @@ struct taker {
 	const struct session_options *options;
 	struct join join;
 	remote_addr main_stack_end;
-	unsigned pass;                        /* pdump: how often it has looked already */
+	unsigned pass; /* pdump: how often it has looked already */
 };
 
 /* What became of a take. */
 enum take_result {
 	TAKE_OK,
-	TAKE_GONE,            /* the thread ended */
+	TAKE_GONE,	      /* the thread ended */
 	TAKE_UNINTERRUPTIBLE, /* it did not stop in time */
-	TAKE_LATE,            /* it got no CPU to stop on in time */
-	TAKE_MOVED,           /* it was blocked and woke up while it was copied: stop it instead */
+	TAKE_LATE,	      /* it got no CPU to stop on in time */
+	TAKE_MOVED,	      /* it was blocked and woke up while it was copied: stop it instead */
 };
 
 /* Stops the thread, copies, resumes it. `raw` is reset and filled. */
@@ -251,24 +251,25 @@ void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_samp
 /* After the thread runs again: remembers what to copy in one go next time. */
 void take_learn(struct thread_slot *slot, struct raw_sample *raw);
 
-/* ---- merge.c: one true stack ------------------------------------------------------------------ */
+/* ---- merge.c: one true stack ------------------------------------------------------------------
+ */
 
 enum merged_kind { MERGED_NATIVE, MERGED_PYTHON, MERGED_GC, MERGED_GIL_WAIT };
 
 struct merged_frame {
 	enum merged_kind kind;
-	uint32_t native;                  /* index of the native frame */
+	uint32_t native; /* index of the native frame */
 	const struct python_code *code;
 	int32_t line;
-	bool hidden;                      /* the interpreter's or start-up: --internals shows it */
+	bool hidden; /* the interpreter's or start-up: --internals shows it */
 };
 
 /* Frames innermost first; kept and reused. */
 struct merged_stack {
 	struct merged_frame *frames;
 	size_t count, capacity;
-	bool salvaged;                    /* a Python frame without owner was placed by order */
-	bool truncated;                   /* the native stack does not reach the thread's start */
+	bool salvaged;	/* a Python frame without owner was placed by order */
+	bool truncated; /* the native stack does not reach the thread's start */
 };
 
 struct code_range {
@@ -276,33 +277,34 @@ struct code_range {
 };
 
 struct merge_input {
-	const struct unwind_stack *native;      /* NULL: Python frames only */
-	const struct python_stack *python;      /* NULL: a thread unknown to Python */
-	const struct python_runtime *runtime;   /* NULL: no Python */
+	const struct unwind_stack *native;    /* NULL: Python frames only */
+	const struct python_stack *python;    /* NULL: a thread unknown to Python */
+	const struct python_runtime *runtime; /* NULL: no Python */
 	struct module_table *modules;
-	bool gil_wait;                          /* blocked on the GIL's own futex */
-	bool collecting;                        /* this thread holds the GIL, the collector runs */
-	const struct code_range *collector;     /* the collector's functions, run-time addresses */
+	bool gil_wait;			    /* blocked on the GIL's own futex */
+	bool collecting;		    /* this thread holds the GIL, the collector runs */
+	const struct code_range *collector; /* the collector's functions, run-time addresses */
 	size_t collector_count;
 };
 
 void merge_stacks(const struct merge_input *input, struct merged_stack *merged);
 void merged_stack_release(struct merged_stack *merged);
 
-/* ---- frame_table.c: raw frames, named later --------------------------------------------------- */
+/* ---- frame_table.c: raw frames, named later ---------------------------------------------------
+ */
 
 enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK };
 
 /* One distinct frame as sampled: a code address of a module, or a line of a code object. */
 struct raw_frame {
 	enum raw_frame_kind kind;
-	struct module *module;            /* NULL: a PC in no module */
-	uint64_t offset;                  /* ELF address in the module */
+	struct module *module; /* NULL: a PC in no module */
+	uint64_t offset;       /* ELF address in the module */
 	bool exact, guessed, interpreter, hidden;
-	bool idle;                        /* the leaf of a thread that was blocked */
+	bool idle; /* the leaf of a thread that was blocked */
 	const struct python_code *code;
 	int32_t line;
-	const char *mark;                 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
+	const char *mark; /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
 };
 
 struct frame_table {
@@ -313,15 +315,15 @@ struct frame_table {
 
 void frame_table_release(struct frame_table *table);
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame);
-uint32_t frame_table_python(struct frame_table *table, const struct python_code *code,
-			    int32_t line, bool idle);
+uint32_t frame_table_python(struct frame_table *table, const struct python_code *code, int32_t line,
+			    bool idle);
 uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
 /* All that turns raw samples into stacks; belongs to the worker. */
 struct decoder {
-	const struct target *target;      /* NULL in replay */
+	const struct target *target; /* NULL in replay */
 	const struct session_options *options;
 	struct interner *strings;
 	struct module_table modules;
@@ -335,16 +337,16 @@ struct decoder {
 	struct merged_stack merged;
 	struct python_slice *slices;
 	size_t slice_capacity;
-	uint32_t *stack;                  /* the result: frame ids, outermost first */
+	uint32_t *stack; /* the result: frame ids, outermost first */
 	size_t stack_count, stack_capacity;
 	uint64_t refreshed_ns, useless_ns; /* when the module table was read, and to no avail */
 	uint64_t captured_generation;
-	struct capture *capture;          /* NULL: none */
-	struct join join;                 /* thread ids known, to compare evidence */
+	struct capture *capture; /* NULL: none */
+	struct join join;	 /* thread ids known, to compare evidence */
 	struct code_range collector[16];
 	size_t collector_count;
 	const char *gc_mark, *gil_mark;
-	bool mark_idle;                   /* profiles: a blocked thread's leaf is of kind idle */
+	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */
 };
 
 enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };
@@ -352,8 +354,8 @@ enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };
 struct decode_facts {
 	bool salvaged, truncated, guessed, contradiction, native_leaf;
 	bool known_to_python, holds_gil, gc_running, has_gil;
-	bool stale_join;                  /* a thread state is not this thread's (any more) */
-	bool needs_register;              /* unwinding needs a register a blocked thread has not */
+	bool stale_join;     /* a thread state is not this thread's (any more) */
+	bool needs_register; /* unwinding needs a register a blocked thread has not */
 	uint64_t thread_id;
 	enum unwind_end end;
 };
@@ -388,15 +390,16 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 
 /* Appends the display frames of one stack of raw ids (outermost first), outermost first, inlined
  * levels expanded, hidden ones left out, Cython wrapper and body as one. */
-void resolver_stack(struct resolver *resolver, const struct frame_table *table,
-		    const uint32_t *ids, size_t count, struct frame **frames, size_t *frame_count,
+void resolver_stack(struct resolver *resolver, const struct frame_table *table, const uint32_t *ids,
+		    size_t count, struct frame **frames, size_t *frame_count,
 		    size_t *frame_capacity);
 
 /* Counts every stack of a tree of raw ids as one of display frames. */
 void resolver_profile(struct resolver *resolver, const struct frame_table *table,
 		      const struct profile *raw, struct profile *profile);
 
-/* ---- capture.c ---------------------------------------------------------------------------------- */
+/* ---- capture.c ----------------------------------------------------------------------------------
+ */
 
 struct capture;
 
@@ -409,7 +412,8 @@ void capture_sample(struct capture *capture, const struct raw_sample *raw);
 void capture_repeat(struct capture *capture, pid_t tid);
 bool MUST_CHECK capture_close(struct capture *capture, struct error *error);
 
-/* ---- clock ---------------------------------------------------------------------------------------- */
+/* ---- clock
+ * ---------------------------------------------------------------------------------------- */
 
 uint64_t clock_now_ns(void);
 

@@ -108,7 +108,7 @@ static bool belongs(const struct join *join, size_t i, const struct thread_slot 
 	case JOIN_PTHREAD_TID:
 		return is_pthread_tid(join, i, slot);
 	case JOIN_FS_BASE: /* known when it is stopped */
-	case JOIN_RBX:     /* known when it is unwound */
+	case JOIN_RBX:	   /* known when it is unwound */
 		break;
 	}
 	return false;

@@ -17,16 +17,15 @@
 struct merge {
 	const struct merge_input *input;
 	struct merged_stack *out;
-	size_t next;          /* the innermost Python activation not yet placed */
-	bool gil_wait_open;   /* frames inside take_gil are being left out */
+	size_t next;	    /* the innermost Python activation not yet placed */
+	bool gil_wait_open; /* frames inside take_gil are being left out */
 	bool python_seen;
 	remote_addr outermost_sp;
 };
 
 static void add(struct merged_stack *out, struct merged_frame frame)
 {
-	out->frames = alloc_room(out->frames, &out->capacity, out->count + 1,
-				 sizeof(*out->frames));
+	out->frames = alloc_room(out->frames, &out->capacity, out->count + 1, sizeof(*out->frames));
 	out->frames[out->count++] = frame;
 }
 
@@ -135,7 +134,8 @@ static void add_native(struct merge *merge, size_t i)
 		add_mark_once(merge->out, MERGED_GC);
 		return;
 	}
-	add(merge->out, (struct merged_frame){.kind = MERGED_NATIVE, .native = (uint32_t)i,
+	add(merge->out, (struct merged_frame){.kind = MERGED_NATIVE,
+					      .native = (uint32_t)i,
 					      .hidden = interpreter});
 }
 
@@ -148,9 +148,8 @@ static void hide_start_up(struct merged_stack *out)
 
 static const struct module *module_of(const struct merge *merge, const struct merged_frame *frame)
 {
-	const struct mapping *mapping =
-		module_table_find(merge->input->modules,
-				  merge->input->native->frames[frame->native].pc - 1);
+	const struct mapping *mapping = module_table_find(
+		merge->input->modules, merge->input->native->frames[frame->native].pc - 1);
 	return mapping ? mapping->module : NULL;
 }
 

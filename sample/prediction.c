@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 
 enum {
-	MAX_AGE = 6,          /* samples after which a read that nobody needed is forgotten */
-	MAX_GAP = 1024,       /* bytes copied needlessly rather than a range begun; under a page, so
-				 that no span reaches across an unmapped one */
+	MAX_AGE = 6,	/* samples after which a read that nobody needed is forgotten */
+	MAX_GAP = 1024, /* bytes copied needlessly rather than a range begun; under a page, so
+			   that no span reaches across an unmapped one */
 	MAX_READ = 4 << 20,
 	MAX_RECENT = 100000,
 };
@@ -42,8 +42,7 @@ static void keep(struct prediction *prediction, size_t *count, remote_addr addre
 		return;
 	prediction->merged = alloc_room(prediction->merged, &prediction->merged_capacity,
 					*count + 1, sizeof(*prediction->merged));
-	prediction->merged[(*count)++] =
-		(struct recent_read){address, (uint32_t)size, age};
+	prediction->merged[(*count)++] = (struct recent_read){address, (uint32_t)size, age};
 }
 
 /* Both lists are in order; a read in both is new again. */

@@ -15,15 +15,15 @@
 #include "base/types.h"
 
 enum frame_kind {
-	FRAME_PYTHON,         /* the user's Python code */
+	FRAME_PYTHON,	      /* the user's Python code */
 	FRAME_PYTHON_LIBRARY, /* standard library and installed packages */
 	FRAME_CYTHON,
 	FRAME_NATIVE,
-	FRAME_INTERPRETER,    /* the interpreter's own code (--internals), <gc>, <gil wait> */
+	FRAME_INTERPRETER, /* the interpreter's own code (--internals), <gc>, <gil wait> */
 	FRAME_KERNEL,
-	FRAME_IDLE,           /* a mark: what an idle thread's leaf is counted under */
-	FRAME_GUESSED,        /* native, reached without unwind information */
-	FRAME_THREAD,         /* a root frame: "thread 14990 "Thread-1 (worker)"" (-t) */
+	FRAME_IDLE,    /* a mark: what an idle thread's leaf is counted under */
+	FRAME_GUESSED, /* native, reached without unwind information */
+	FRAME_THREAD,  /* a root frame: "thread 14990 "Thread-1 (worker)"" (-t) */
 	FRAME_KIND_COUNT
 };
 
@@ -33,19 +33,20 @@ const char *frame_kind_name(enum frame_kind kind);
 /* One displayable frame. All strings are clean UTF-8 and live as long as the profile's strings. */
 struct frame {
 	enum frame_kind kind;
-	const char *name;        /* "Hopper.go", "dgemm_kernel"; NULL: no name is known */
-	const char *file;        /* full path; NULL: none */
-	const char *short_file;  /* as shown: "implicit/als.py", "train.py"; NULL: none */
-	int line;                /* 0: none */
-	const char *module;      /* "libopenblas.so.0"; NULL for Python frames */
-	const char *module_path; /* full path of it */
-	uint64_t offset;         /* ELF address of the PC in module */
-	uint64_t function_offset; /* ELF address of the function's unwind entry; nameless frames show it */
-	bool has_function;       /* false: nothing covers the PC: "library [guessed]" */
-	const char *build_id;    /* hex; NULL: none */
+	const char *name;	  /* "Hopper.go", "dgemm_kernel"; NULL: no name is known */
+	const char *file;	  /* full path; NULL: none */
+	const char *short_file;	  /* as shown: "implicit/als.py", "train.py"; NULL: none */
+	int line;		  /* 0: none */
+	const char *module;	  /* "libopenblas.so.0"; NULL for Python frames */
+	const char *module_path;  /* full path of it */
+	uint64_t offset;	  /* ELF address of the PC in module */
+	uint64_t function_offset; /* ELF address of the function's unwind entry; nameless frames
+				     show it */
+	bool has_function;	  /* false: nothing covers the PC: "library [guessed]" */
+	const char *build_id;	  /* hex; NULL: none */
 	bool inlined;
-	bool guessed;            /* shown with " [guessed]" */
-	bool uncertain;          /* the name is a guess: shown with "?" */
+	bool guessed;	/* shown with " [guessed]" */
+	bool uncertain; /* the name is a guess: shown with "?" */
 };
 
 /*
@@ -57,25 +58,26 @@ void frame_text(struct strbuf *out, const struct frame *frame, bool lines, bool 
 
 enum { PROFILE_ROOT = 0, PROFILE_NONE = 0xffffffffu };
 
-/* A node of the call tree. Node 0 is the root and has no frame. Children come after their parent. */
+/* A node of the call tree. Node 0 is the root and has no frame. Children come after their parent.
+ */
 struct profile_node {
 	uint32_t parent;
-	uint32_t frame;       /* index in frames */
+	uint32_t frame;			    /* index in frames */
 	uint32_t first_child, next_sibling; /* PROFILE_NONE: none */
-	uint64_t self, total; /* samples */
+	uint64_t self, total;		    /* samples */
 };
 
 struct profile_counts {
-	uint64_t samples;    /* kept */
-	uint64_t late;       /* not taken: the tick had passed */
-	uint64_t torn;       /* dropped: could not be decoded */
-	uint64_t salvaged;   /* kept, though some evidence was missing */
-	uint64_t guessed;    /* samples with a guessed frame */
-	uint64_t gone;       /* threads that ended in the middle of a sample */
+	uint64_t samples;  /* kept */
+	uint64_t late;	   /* not taken: the tick had passed */
+	uint64_t torn;	   /* dropped: could not be decoded */
+	uint64_t salvaged; /* kept, though some evidence was missing */
+	uint64_t guessed;  /* samples with a guessed frame */
+	uint64_t gone;	   /* threads that ended in the middle of a sample */
 	uint64_t uninterruptible;
 	uint64_t contradictions; /* samples whose kinds of evidence for the thread disagree */
-	uint64_t truncated;  /* kept, but the native stack does not reach the outermost frame */
-	uint64_t dropped;    /* not taken: the queue was full */
+	uint64_t truncated;	 /* kept, but the native stack does not reach the outermost frame */
+	uint64_t dropped;	 /* not taken: the queue was full */
 	uint64_t native_samples; /* samples whose leaf is native or Cython */
 	uint64_t threads;
 	uint64_t stopped_ns; /* all pauses added up */
@@ -87,15 +89,15 @@ struct profile {
 	size_t frame_count, frame_capacity;
 	struct profile_node *nodes;
 	size_t node_count, node_capacity;
-	struct table children;      /* (parent, frame) -> node */
-	struct table frame_ids;     /* identity of a frame -> index */
+	struct table children;	/* (parent, frame) -> node */
+	struct table frame_ids; /* identity of a frame -> index */
 	struct profile_counts counts;
-	struct interner *strings;   /* owned by the caller, outlives the profile */
+	struct interner *strings; /* owned by the caller, outlives the profile */
 	/* what was recorded */
 	const char *command_line, *python_version, *mode;
 	pid_t pid;
-	double rate;                /* Hz asked for */
-	uint64_t start_time;        /* seconds since 1970 */
+	double rate;	     /* Hz asked for */
+	uint64_t start_time; /* seconds since 1970 */
 	bool native;
 };
 
@@ -114,15 +116,15 @@ enum thread_activity { THREAD_ACTIVE, THREAD_IDLE, THREAD_UNINTERRUPTIBLE, THREA
 
 struct dump_thread {
 	pid_t tid;
-	uint64_t python_id;      /* threading ident; 0: unknown to Python */
-	const char *name;        /* the threading module's, else the kernel's */
+	uint64_t python_id; /* threading ident; 0: unknown to Python */
+	const char *name;   /* the threading module's, else the kernel's */
 	enum thread_activity activity;
-	char state;              /* the kernel's letter */
+	char state; /* the kernel's letter */
 	bool known_to_python, holds_gil, gc_running;
-	bool truncated;          /* the native stack does not reach the thread's start */
-	struct frame *frames;    /* innermost first */
+	bool truncated;	      /* the native stack does not reach the thread's start */
+	struct frame *frames; /* innermost first */
 	size_t frame_count;
-	const char *problem;     /* why there is no (complete) stack; NULL: all well */
+	const char *problem; /* why there is no (complete) stack; NULL: all well */
 };
 
 struct dump {
@@ -131,12 +133,12 @@ struct dump {
 	const char *executable;
 	const char *python_version;    /* NULL: not Python */
 	const char *python_executable; /* module that holds the interpreter */
-	const char *python_problem;    /* why not: "CPython 3.16 is not supported"; NULL: all well */
+	const char *python_problem; /* why not: "CPython 3.16 is not supported"; NULL: all well */
 	bool native, has_gil;
-	uint64_t time;           /* seconds since 1970 */
+	uint64_t time; /* seconds since 1970 */
 	struct dump_thread *threads;
 	size_t thread_count;
-	struct arena arena;      /* frames and threads live here */
+	struct arena arena; /* frames and threads live here */
 	struct interner *strings;
 };
 

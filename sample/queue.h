@@ -30,7 +30,8 @@ void queue_push(struct queue *queue, struct raw_sample *raw);
 void queue_close(struct queue *queue);
 
 /* The worker: the oldest sample; it sleeps until QUEUE_BATCH of them are there or its patience
- * is over, so that it wakes seldom. NULL after `patience_ms` without one, or (*closed) at the end. */
+ * is over, so that it wakes seldom. NULL after `patience_ms` without one, or (*closed) at the end.
+ */
 struct raw_sample *queue_pop(struct queue *queue, unsigned patience_ms, bool *closed);
 
 #endif

@@ -158,7 +158,8 @@ static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer,
 static bool read_raw(const struct memory_reader *reader, remote_addr address, void *buffer,
 		     size_t size, struct error *error)
 {
-	/* The reader is the sample's first member; reading it notes what was read, and may add to it. */
+	/* The reader is the sample's first member; reading it notes what was read, and may add to
+	 * it. */
 	struct raw_sample *raw = (struct raw_sample *)(uintptr_t)reader;
 	if (raw->live && raw->read_count < RAW_MAX_READS)
 		raw->reads[raw->read_count++] = (struct target_range){address, size};
@@ -251,7 +252,8 @@ void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
 			size += ranges[batch++].size;
 		if (batch == 0 || raw->range_count + batch > RAW_MAX_RANGES)
 			return;
-		ssize_t got = target_read_ranges(target, ranges, batch, raw->bytes + raw->byte_count);
+		ssize_t got =
+			target_read_ranges(target, ranges, batch, raw->bytes + raw->byte_count);
 		if (got < 0)
 			got = 0;
 		size_t kept = keep_whole(raw, ranges, batch, (size_t)got);
@@ -298,8 +300,9 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 		index_range(clone, (uint32_t)clone->range_count++);
 	if (raw->has_native) {
 		clone->has_native = true;
-		clone->native.frames = alloc_room(NULL, &clone->native.capacity,
-						  raw->native.count + 1, sizeof(*raw->native.frames));
+		clone->native.frames =
+			alloc_room(NULL, &clone->native.capacity, raw->native.count + 1,
+				   sizeof(*raw->native.frames));
 		memcpy(clone->native.frames, raw->native.frames,
 		       raw->native.count * sizeof(*raw->native.frames));
 		clone->native.count = raw->native.count;

@@ -17,7 +17,7 @@ struct recorder {
 	struct interner *strings;
 	pthread_t taker_thread, worker_thread;
 	bool taker_started, worker_started;
-	_Atomic bool stop;            /* the taker is to end */
+	_Atomic bool stop; /* the taker is to end */
 	int event_fd;
 	int release_fd;
 
@@ -31,14 +31,14 @@ struct recorder {
 
 	/* from the taker to the worker, and back */
 	struct queue queue;
-	_Atomic uint64_t epoch;       /* how often the target has executed another program */
+	_Atomic uint64_t epoch; /* how often the target has executed another program */
 	_Atomic uint64_t late, gone, uninterruptible, dropped;
 	_Atomic uint64_t ticks;
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;
 	_Atomic remote_addr main_stack_end;
-	_Atomic bool join_again;      /* a thread state turned out to be another thread's */
-	_Atomic bool forget_codes;    /* a sample was dropped: its new code objects are not known */
+	_Atomic bool join_again;   /* a thread state turned out to be another thread's */
+	_Atomic bool forget_codes; /* a sample was dropped: its new code objects are not known */
 
 	/* starting: the taker tells whether it could trace */
 	pthread_mutex_t start_lock;
@@ -50,7 +50,7 @@ struct recorder {
 	pthread_mutex_t lock;
 	struct decoder decoder;
 	struct resolver *resolver;
-	struct profile raw;           /* a call tree of raw frame ids */
+	struct profile raw; /* a call tree of raw frame ids */
 	struct profile_counts counts;
 	struct capture *capture;
 	uint64_t worker_epoch, opened_ns;
@@ -63,11 +63,11 @@ struct recorder {
 	/* the end */
 	_Atomic bool ended, has_wait_status, failed;
 	_Atomic int wait_status;
-	struct error error;           /* why sampling failed; set before `failed` */
+	struct error error; /* why sampling failed; set before `failed` */
 };
 
-void *recorder_take(void *recorder);   /* taker.c: the taker thread */
-void *recorder_work(void *recorder);   /* worker.c: the worker thread */
+void *recorder_take(void *recorder); /* taker.c: the taker thread */
+void *recorder_work(void *recorder); /* worker.c: the worker thread */
 
 /* Reads the modules and opens the interpreter; the worker, under the lock. */
 bool MUST_CHECK worker_open(struct recorder *recorder, struct error *error);

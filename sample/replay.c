@@ -25,14 +25,14 @@ struct replay {
 	struct raw_sample *raw;
 	struct profile tree;
 	struct profile_counts counts;
-	struct table modules;      /* id in the file -> index in the decoder's table */
-	struct table threads;      /* tid -> index in stacks */
+	struct table modules; /* id in the file -> index in the decoder's table */
+	struct table threads; /* tid -> index in stacks */
 	struct thread_stack {
 		uint32_t *ids;
 		size_t count, capacity;
-	} *stacks;
+	} * stacks;
 	size_t stack_count, stack_capacity;
-	uint8_t *record;           /* the payload being read */
+	uint8_t *record; /* the payload being read */
 	size_t size, at;
 	bool overrun;
 };
@@ -349,8 +349,7 @@ static bool replay_all(struct replay *replay, struct error *error)
 
 static void name_all(struct replay *replay, struct profile *profile)
 {
-	struct resolver *resolver =
-		resolver_new(NULL, replay->strings, replay->options.internals);
+	struct resolver *resolver = resolver_new(NULL, replay->strings, replay->options.internals);
 	resolver_run(resolver, &replay->decoder.frames, replay->decoder.unwinder);
 	profile_init(profile, replay->strings);
 	resolver_profile(resolver, &replay->decoder.frames, &replay->tree, profile);
@@ -375,8 +374,8 @@ static void release(struct replay *replay)
 	decoder_release(&replay->decoder);
 }
 
-bool replay_file(const char *path, const struct session_options *options,
-		 struct interner *strings, struct profile *profile, struct error *error)
+bool replay_file(const char *path, const struct session_options *options, struct interner *strings,
+		 struct profile *profile, struct error *error)
 {
 	struct replay replay = {.options = *options, .strings = strings};
 	replay.file = gzopen(path, "rbe");

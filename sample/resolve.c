@@ -19,8 +19,8 @@
 
 struct named {
 	struct frame frame;
-	const char *base;  /* equal pointers: the same Cython function */
-	int layer;         /* grows from its wrapper inwards: see struct cython_name */
+	const char *base; /* equal pointers: the same Cython function */
+	int layer;	  /* grows from its wrapper inwards: see struct cython_name */
 	bool hidden;
 };
 
@@ -31,10 +31,10 @@ struct resolver {
 	struct symbolizer *symbolizer;
 	struct cython_sources *sources;
 	struct cython_symbols *symbols; /* of the open module, once a Cython name was met in it */
-	struct table short_files;      /* interned path -> index in short_texts */
+	struct table short_files;	/* interned path -> index in short_texts */
 	const char **short_texts;
 	size_t short_count, short_capacity;
-	struct named *named;           /* of frame i: named[first[i]] .. + counts[i], innermost first */
+	struct named *named; /* of frame i: named[first[i]] .. + counts[i], innermost first */
 	size_t named_count, named_capacity;
 	uint32_t *first, *counts;
 	size_t frame_count;
@@ -48,8 +48,7 @@ static int open_source(void *context, const char *path)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-struct resolver *resolver_new(const struct target *target, struct interner *strings,
-			      bool internals)
+struct resolver *resolver_new(const struct target *target, struct interner *strings, bool internals)
 {
 	struct resolver *resolver = alloc_zeroed(1, sizeof(*resolver));
 	resolver->target = target;
@@ -82,8 +81,9 @@ static const char *shorten(struct resolver *resolver, const char *path)
 	uint32_t index;
 	if (table_find(&resolver->short_files, (uint64_t)(uintptr_t)path, 0, &index))
 		return resolver->short_texts[index];
-	resolver->short_texts = alloc_room(resolver->short_texts, &resolver->short_capacity,
-					   resolver->short_count + 1, sizeof(*resolver->short_texts));
+	resolver->short_texts =
+		alloc_room(resolver->short_texts, &resolver->short_capacity,
+			   resolver->short_count + 1, sizeof(*resolver->short_texts));
 	index = (uint32_t)resolver->short_count++;
 	resolver->short_texts[index] =
 		intern_text(resolver->strings, short_file(resolver->target, path));
@@ -112,30 +112,31 @@ static void name_python(struct resolver *resolver, uint32_t id, const struct raw
 {
 	const struct python_code *code = raw->code;
 	struct named named = {.frame = {
-		.kind = raw->idle                           ? FRAME_IDLE
-			: short_file_is_library(code->file) ? FRAME_PYTHON_LIBRARY
-							    : FRAME_PYTHON,
-		.name = code->name,
-		.file = code->file,
-		.short_file = shorten(resolver, code->file),
-		.line = raw->line > 0 ? raw->line : 0,
-	}};
+				      .kind = raw->idle ? FRAME_IDLE
+					      : short_file_is_library(code->file)
+						      ? FRAME_PYTHON_LIBRARY
+						      : FRAME_PYTHON,
+				      .name = code->name,
+				      .file = code->file,
+				      .short_file = shorten(resolver, code->file),
+				      .line = raw->line > 0 ? raw->line : 0,
+			      }};
 	add_named(resolver, id, &named);
 }
 
 static void name_mark(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
 {
 	bool thread = strncmp(raw->mark, "thread ", 7) == 0;
-	struct named named = {.frame = {.kind = thread ? FRAME_THREAD : FRAME_INTERPRETER,
-					.name = raw->mark}};
+	struct named named = {
+		.frame = {.kind = thread ? FRAME_THREAD : FRAME_INTERPRETER, .name = raw->mark}};
 	add_named(resolver, id, &named);
 }
 
 /* What every frame of a module has, whatever its name. */
 static struct frame native_frame(struct resolver *resolver, const struct raw_frame *raw)
 {
-	struct frame frame = {.kind = raw->idle          ? FRAME_IDLE
-				      : raw->guessed     ? FRAME_GUESSED
+	struct frame frame = {.kind = raw->idle		 ? FRAME_IDLE
+				      : raw->guessed	 ? FRAME_GUESSED
 				      : raw->interpreter ? FRAME_INTERPRETER
 							 : FRAME_NATIVE,
 			      .guessed = raw->guessed,
@@ -306,8 +307,8 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 		else if (raw->kind == RAW_MARK)
 			name_mark(resolver, (uint32_t)id, raw);
 		else
-			order[natives++] = (struct order){
-				(uint32_t)id, raw->module ? raw->module->id + 1 : 0};
+			order[natives++] =
+				(struct order){(uint32_t)id, raw->module ? raw->module->id + 1 : 0};
 	}
 	name_natives(resolver, table, order, natives, unwinder);
 	free(order);
@@ -320,8 +321,8 @@ static bool same_call(const struct named *outer, const struct named *inner)
 	return outer && outer->base && outer->base == inner->base && outer->layer < inner->layer;
 }
 
-void resolver_stack(struct resolver *resolver, const struct frame_table *table,
-		    const uint32_t *ids, size_t count, struct frame **frames, size_t *frame_count,
+void resolver_stack(struct resolver *resolver, const struct frame_table *table, const uint32_t *ids,
+		    size_t count, struct frame **frames, size_t *frame_count,
 		    size_t *frame_capacity)
 {
 	(void)table;

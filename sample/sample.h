@@ -15,27 +15,28 @@
 #include "target/target.h"
 
 struct session_options {
-	bool native;          /* native frames merged with the Python frames */
-	bool wall;            /* threads that are not running, too */
-	bool gil_only;        /* only the thread that holds the GIL */
-	bool internals;       /* keep the interpreter's own frames */
-	bool native_threads;  /* threads that Python does not know */
-	bool by_thread;       /* a root frame for each thread */
+	bool native;	     /* native frames merged with the Python frames */
+	bool wall;	     /* threads that are not running, too */
+	bool gil_only;	     /* only the thread that holds the GIL */
+	bool internals;	     /* keep the interpreter's own frames */
+	bool native_threads; /* threads that Python does not know */
+	bool by_thread;	     /* a root frame for each thread */
 	enum join_method join;
 	enum unwinder_choice unwinder;
 	const pid_t *threads; /* only these OS threads; count 0: all */
 	size_t thread_count;
-	double rate;          /* Hz */
-	const char *capture;  /* file for raw samples; NULL: none */
+	double rate;	     /* Hz */
+	const char *capture; /* file for raw samples; NULL: none */
 };
 
-/* ---- pdump: dump.c ---------------------------------------------------------------------------- */
+/* ---- pdump: dump.c ----------------------------------------------------------------------------
+ */
 
 /*
  * One look at all threads of a process. Fills *dump (strings interned in `strings`, which must
- * outlive it). Running threads are stopped together for a moment, blocked ones are not touched. Fails with
- * GONE, DENIED or SYSTEM; a process that is not Python, or of an unknown version, is no failure (see
- * dump.python_problem). *partial: some thread could not be read.
+ * outlive it). Running threads are stopped together for a moment, blocked ones are not touched.
+ * Fails with GONE, DENIED or SYSTEM; a process that is not Python, or of an unknown version, is no
+ * failure (see dump.python_problem). *partial: some thread could not be read.
  */
 bool MUST_CHECK dump_process(pid_t pid, const struct session_options *options,
 			     struct interner *strings, struct dump *dump, bool *partial,
@@ -50,10 +51,10 @@ struct recorder;
 struct recorder_status {
 	struct profile_counts counts;
 	double achieved_rate;
-	bool ended;           /* the target has ended, or all traced threads are gone */
-	int wait_status;      /* of the target, when has_wait_status */
+	bool ended;	 /* the target has ended, or all traced threads are gone */
+	int wait_status; /* of the target, when has_wait_status */
 	bool has_wait_status;
-	bool failed;          /* sampling cannot go on: see recorder_finish */
+	bool failed; /* sampling cannot go on: see recorder_finish */
 	bool python_found;
 };
 
@@ -63,8 +64,8 @@ struct recorder_status {
  * and no --native). SIGCHLD must be blocked in all threads by the caller before.
  */
 bool MUST_CHECK recorder_start(pid_t pid, const struct session_options *options,
-			       struct interner *strings, int release_fd,
-			       struct recorder **recorder, struct error *error);
+			       struct interner *strings, int release_fd, struct recorder **recorder,
+			       struct error *error);
 
 /* A descriptor that becomes readable when the target ends or sampling fails (eventfd). */
 int recorder_event_fd(const struct recorder *recorder);
@@ -82,11 +83,11 @@ void recorder_free(struct recorder *recorder); /* NULL accepted */
 /* Writes the distribution of pauses to the log (--debug=pause). */
 void recorder_log_pauses(const struct recorder *recorder);
 
-/* ---- replay.c ---------------------------------------------------------------------------------- */
+/* ---- replay.c ----------------------------------------------------------------------------------
+ */
 
 /* Decodes a file of raw samples without the process. ABSENT: a module is not on this machine. */
 bool MUST_CHECK replay_file(const char *path, const struct session_options *options,
-			    struct interner *strings, struct profile *profile,
-			    struct error *error);
+			    struct interner *strings, struct profile *profile, struct error *error);
 
 #endif

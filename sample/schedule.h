@@ -7,7 +7,7 @@
 
 struct schedule {
 	uint64_t start_ns, period_ns;
-	uint64_t tick;   /* the next one */
+	uint64_t tick; /* the next one */
 	uint64_t random;
 };
 

@@ -53,8 +53,8 @@ static void add(struct slots *slots, const struct target *target,
 	slot->listed = true;
 	slot->state = thread->state;
 	snprintf(slot->comm, sizeof(slot->comm), "%s", thread->name);
-	slots->slots = alloc_room(slots->slots, &slots->capacity, slots->count + 1,
-				  sizeof(*slots->slots));
+	slots->slots =
+		alloc_room(slots->slots, &slots->capacity, slots->count + 1, sizeof(*slots->slots));
 	table_put(&slots->by_tid, (uint64_t)thread->tid, 0, (uint32_t)slots->count);
 	slots->slots[slots->count++] = slot;
 }

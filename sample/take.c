@@ -10,10 +10,10 @@
 
 #include <string.h>
 
-
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
-	/* In an epilogue, the unwind information of a just popped register still names its place. */
+	/* In an epilogue, the unwind information of a just popped register still names its place.
+	 */
 	RED_ZONE = 128,
 };
 
@@ -40,8 +40,7 @@ static size_t stack_size(const struct taker *taker, const struct thread_slot *sl
  * One gathered read: the native stack and what the last sample of this thread needed. A read
  * stops at the first hole, so a stack whose end is a guess comes by itself, and last.
  */
-static void copy_memory(const struct taker *taker, struct thread_slot *slot,
-			struct raw_sample *raw)
+static void copy_memory(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	bool sure;
 	size_t size = stack_size(taker, slot, &raw->registers, &sure);
@@ -55,7 +54,8 @@ static void copy_memory(const struct taker *taker, struct thread_slot *slot,
 		raw_sample_prefetch(raw, taker->target, ranges, count);
 		return;
 	}
-	raw_sample_prefetch(raw, taker->target, slot->prediction.spans, slot->prediction.span_count);
+	raw_sample_prefetch(raw, taker->target, slot->prediction.spans,
+			    slot->prediction.span_count);
 	raw_sample_prefetch_some(raw, taker->target, &stack);
 }
 
@@ -69,8 +69,8 @@ static void identify(const struct taker *taker, const struct thread_slot *slot,
 	raw->namespace_tid = slot->namespace_tid;
 	raw->thread_id = raw->registers.fs_base ? raw->registers.fs_base : slot->thread_id;
 	if (raw->tstate_count == 0 && (method == JOIN_AUTO || method == JOIN_FS_BASE))
-		raw->tstate_count = join_by_thread_id(&taker->join, raw->registers.fs_base,
-						      raw->tstates);
+		raw->tstate_count =
+			join_by_thread_id(&taker->join, raw->registers.fs_base, raw->tstates);
 }
 
 /* Copies what belongs to the Python stack, by reading all of it through the raw sample. */
@@ -79,14 +79,13 @@ static void copy_python(const struct taker *taker, struct raw_sample *raw)
 	raw->runtime = taker->runtime;
 	for (uint32_t i = 0; i < raw->tstate_count && taker->runtime; i++) {
 		struct error error = {0};
-		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i],
-					taker->known, &error))
+		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i], taker->known,
+					&error))
 			raw->python_problem = error.kind;
 	}
 }
 
-static void copy_thread(const struct taker *taker, struct thread_slot *slot,
-			struct raw_sample *raw)
+static void copy_thread(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	raw->slot = slot;
 	raw->tid = slot->tid;
@@ -116,8 +115,7 @@ static enum take_result result_of(const struct thread_slot *slot, const struct e
 	return TAKE_UNINTERRUPTIBLE;
 }
 
-enum take_result take_running(struct taker *taker, struct thread_slot *slot,
-			      struct raw_sample *raw)
+enum take_result take_running(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	raw_sample_reset(raw);
 	struct error error;

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "sample/placement.h"
 
-static const uint64_t SCAN_NS = 20000000;            /* threads that came and went in pairs */
-static const uint64_t COUNT_NS = 4000000;            /* between two looks at how many there are */
+static const uint64_t SCAN_NS = 20000000;	     /* threads that came and went in pairs */
+static const uint64_t COUNT_NS = 4000000;	     /* between two looks at how many there are */
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
 static void notify(struct recorder *recorder)
@@ -133,8 +133,7 @@ static void follow_threads(struct recorder *recorder, uint64_t now)
 	follow_runtime(recorder);
 	if (atomic_exchange(&recorder->forget_codes, false))
 		python_known_codes_clear(taker->known);
-	if (taker->runtime &&
-	    (!taker->join.valid || atomic_exchange(&recorder->join_again, false)))
+	if (taker->runtime && (!taker->join.valid || atomic_exchange(&recorder->join_again, false)))
 		join_threads(recorder);
 	else if (taker->runtime && taker->join.method == JOIN_RBX)
 		slots_join(&recorder->slots, &taker->join);
@@ -189,7 +188,8 @@ static enum take_result take_idle(struct recorder *recorder, struct thread_slot 
 {
 	uint64_t runs = 0;
 	bool has_runs = target_thread_runs(slot->files, &runs, NULL);
-	if (has_runs && slot->has_last && runs == slot->last_runs && atomic_load(&slot->last_valid)) {
+	if (has_runs && slot->has_last && runs == slot->last_runs &&
+	    atomic_load(&slot->last_valid)) {
 		raw_sample_reset(raw);
 		raw->repeat = true;
 		raw->slot = slot;
@@ -303,10 +303,10 @@ static bool begin(struct recorder *recorder)
 {
 	struct error error;
 	recorder->taker.tracer = tracer_new(recorder->target);
-	bool well = tracer_seize(recorder->taker.tracer, target_pid(recorder->target), &error) &&
-		    slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error) &&
-		    slots_check_wanted(&recorder->slots, recorder->target, &recorder->options,
-				       &error);
+	bool well =
+		tracer_seize(recorder->taker.tracer, target_pid(recorder->target), &error) &&
+		slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error) &&
+		slots_check_wanted(&recorder->slots, recorder->target, &recorder->options, &error);
 	answer_start(recorder, well, &error);
 	if (!well)
 		return false;

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-static const uint64_t REOPEN_NS = 10000000; /* between two tries to find an interpreter */
+static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
 enum { PATIENCE_MS = 20 };
 
@@ -79,8 +79,8 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 		if (join->threads[i].tstate == raw->tstates[0])
 			found = &join->threads[i];
 	if (found)
-		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target), found,
-						recorder->strings);
+		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target),
+						found, recorder->strings);
 	slot->name_known = slot->name != NULL;
 	slot->name_tried_ns = raw->time_ns;
 	const char *name = slot->name ? slot->name : slot->comm;

@@ -13,7 +13,7 @@
 struct command {
 	pid_t pid;
 	int release_fd; /* one byte written to it lets the command execute */
-	int error_fd;   /* gives the errno of a failed exec; end of file: it runs */
+	int error_fd;	/* gives the errno of a failed exec; end of file: it runs */
 };
 
 /* Forks; the child waits for its release, then executes argv with the given signal mask and

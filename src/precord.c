@@ -23,11 +23,11 @@ struct recording {
 	struct interner *strings;
 	struct recorder *recorder;
 	struct command command;
-	sigset_t waiting_mask;  /* while main waits: SIGINT, SIGTERM and SIGUSR1 get through */
-	sigset_t mask;          /* the signals as they were before ... */
+	sigset_t waiting_mask;	  /* while main waits: SIGINT, SIGTERM and SIGUSR1 get through */
+	sigset_t mask;		  /* the signals as they were before ... */
 	struct rlimit file_limit; /* ... and the limit of open files: the command gets them back */
 	bool progress_shown;
-	bool interrupted;       /* by SIGINT or SIGTERM */
+	bool interrupted; /* by SIGINT or SIGTERM */
 	char default_output[512];
 };
 
@@ -62,8 +62,8 @@ static void show_progress(struct recording *recording)
 	unsigned seconds = (unsigned)(counts->elapsed_ns / 1000000000u);
 	fprintf(stderr,
 		"\r%02u:%02u  %s samples  %.1f Hz  %s late  %s torn  target stopped %.1f %%\033[K",
-		seconds / 60, seconds % 60, grouped(counts->samples, samples),
-		status.achieved_rate, grouped(counts->late, late), grouped(counts->torn, torn),
+		seconds / 60, seconds % 60, grouped(counts->samples, samples), status.achieved_rate,
+		grouped(counts->late, late), grouped(counts->torn, torn),
 		share(counts->stopped_ns, counts->elapsed_ns));
 	fflush(stderr);
 	recording->progress_shown = true;
@@ -134,7 +134,8 @@ static bool write_outputs(struct recording *recording)
 		well = false;
 	}
 	if (profile.counts.samples == 0 && !recording->options.native)
-		log_warning("no samples: no Python thread was running; -i counts idle threads, too");
+		log_warning(
+			"no samples: no Python thread was running; -i counts idle threads, too");
 	else if (profile.counts.samples == 0)
 		log_warning("no samples: no thread was running; -i counts idle threads, too");
 	profile_release(&profile);
@@ -201,8 +202,8 @@ static int start(struct recording *recording)
 	pid_t pid = options->pid;
 	recording->command.release_fd = -1;
 	if (options->command) {
-		if (!command_start(options->command, &recording->mask,
-				   &recording->file_limit, &recording->command, &error))
+		if (!command_start(options->command, &recording->mask, &recording->file_limit,
+				   &recording->command, &error))
 			return failed_status(recording, report_error(&error, 0));
 		pid = recording->command.pid;
 	}

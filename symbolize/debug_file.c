@@ -155,8 +155,7 @@ static bool find_by_link(struct debug_file *file, const struct symbolize_module 
 
 bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf)
 {
-	struct expected expected = {.id = module->build_id.bytes,
-				    .id_size = module->build_id.size};
+	struct expected expected = {.id = module->build_id.bytes, .id_size = module->build_id.size};
 	const void *id;
 	const ssize_t size = dwelf_elf_gnu_build_id(elf, &id);
 
@@ -181,12 +180,23 @@ static const struct {
 	uint64_t content;
 } empty_file = {
 	.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		   .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
-		   .e_shoff = sizeof(Elf64_Ehdr), .e_ehsize = sizeof(Elf64_Ehdr),
-		   .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3, .e_shstrndx = 1},
-	.sections = {[1] = {.sh_name = 14, .sh_type = SHT_STRTAB, .sh_size = 24, .sh_addralign = 1,
+		   .e_type = ET_DYN,
+		   .e_machine = EM_X86_64,
+		   .e_version = EV_CURRENT,
+		   .e_shoff = sizeof(Elf64_Ehdr),
+		   .e_ehsize = sizeof(Elf64_Ehdr),
+		   .e_shentsize = sizeof(Elf64_Shdr),
+		   .e_shnum = 3,
+		   .e_shstrndx = 1},
+	.sections = {[1] = {.sh_name = 14,
+			    .sh_type = SHT_STRTAB,
+			    .sh_size = 24,
+			    .sh_addralign = 1,
 			    .sh_offset = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr)},
-		     [2] = {.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_size = 8, .sh_addralign = 8,
+		     [2] = {.sh_name = 1,
+			    .sh_type = SHT_PROGBITS,
+			    .sh_size = 8,
+			    .sh_addralign = 8,
 			    .sh_offset = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr) + 24}},
 	.names = "\0.debug_frame\0.shstrtab",
 };
@@ -195,8 +205,9 @@ static void set_empty(struct debug_files *files, Dwarf *dwarf)
 {
 	/* elf_memory's parameter is not const, but a file opened so is only read. */
 	files->alternate.elf = elf_memory((char *)(uintptr_t)&empty_file, sizeof(empty_file));
-	files->alternate_dwarf = files->alternate.elf ?
-		dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL) : NULL;
+	files->alternate_dwarf = files->alternate.elf
+					 ? dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL)
+					 : NULL;
 	if (files->alternate_dwarf)
 		dwarf_setalt(dwarf, files->alternate_dwarf);
 }

@@ -57,17 +57,17 @@ static bool run_demangler(struct output *output, const char *name, bool rust)
 	/* Printing keeps nothing on the heap (demangle.h), so that jumping out of it is safe. */
 	if (setjmp(output->too_long))
 		return false;
-	const int done = rust ? rust_demangle_callback(name, DMGL_NO_OPTS, collect, output) :
-				cplus_demangle_v3_callback(name, DMGL_ANSI, collect, output);
+	const int done = rust ? rust_demangle_callback(name, DMGL_NO_OPTS, collect, output)
+			      : cplus_demangle_v3_callback(name, DMGL_ANSI, collect, output);
 	return done && output->text.size;
 }
 
 /* Where a clone's suffix starts: "foo.part.0.cold" -> 3; the whole size when there is none. */
 static size_t size_without_suffix(const char *name)
 {
-	static const char *const words[] = {".cold", ".isra", ".part", ".constprop", ".lto_priv",
-					    "._omp_fn", ".localalias", ".llvm", ".clone",
-					    ".resolver"};
+	static const char *const words[] = {".cold",	 ".isra",    ".part",	    ".constprop",
+					    ".lto_priv", "._omp_fn", ".localalias", ".llvm",
+					    ".clone",	 ".resolver"};
 	const char *dot = name;
 
 	while ((dot = strchr(dot + 1, '.'))) {

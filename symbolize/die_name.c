@@ -69,8 +69,9 @@ static void add_scopes(struct debug_info *info, Dwarf_Die *die, struct strbuf *t
 		} while (!dwarf_siblingof(&child, &child));
 		if (!found || dwarf_dieoffset(&child) == wanted)
 			return;
-		const char *name = is_scope(dwarf_tag(&last)) ?
-					   string_of(info, &last, DW_AT_name, &size) : NULL;
+		const char *name = is_scope(dwarf_tag(&last))
+					   ? string_of(info, &last, DW_AT_name, &size)
+					   : NULL;
 		if (name) {
 			strbuf_add(text, name, size);
 			strbuf_add_text(text, "::");

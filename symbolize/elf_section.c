@@ -127,9 +127,9 @@ bool elf_decode_pointer(const struct elf_bytes *bytes, const uint8_t *field, uin
  */
 void elf_hide_unused(Elf *elf)
 {
-	static const char *const names[] = {".debug_loc", ".debug_loclists", ".debug_macro",
-					    ".debug_macinfo", ".debug_pubnames",
-					    ".debug_pubtypes", ".debug_names"};
+	static const char *const names[] = {".debug_loc",     ".debug_loclists", ".debug_macro",
+					    ".debug_macinfo", ".debug_pubnames", ".debug_pubtypes",
+					    ".debug_names"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		GElf_Shdr header;

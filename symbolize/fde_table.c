@@ -59,16 +59,14 @@ static bool load_cie(struct cie *cie, const unsigned char *ident, const struct e
 		return true;
 	cie->known = offset < bytes->size &&
 		     !dwarf_next_cfi(ident, bytes->raw, eh_frame, offset, &next, &entry) &&
-		     dwarf_cfi_cie_p(&entry) &&
-		     pointer_encoding(&entry.cie, bytes, &cie->encoding);
+		     dwarf_cfi_cie_p(&entry) && pointer_encoding(&entry.cie, bytes, &cie->encoding);
 	cie->offset = offset;
 	return cie->known;
 }
 
 /* The range of one entry; false: it is no FDE, or an empty or a broken one. */
 static bool fde_range(const unsigned char *ident, const struct elf_bytes *bytes, bool eh_frame,
-		      const Dwarf_CFI_Entry *entry, struct cie *cie, uint64_t *start,
-		      uint64_t *end)
+		      const Dwarf_CFI_Entry *entry, struct cie *cie, uint64_t *start, uint64_t *end)
 {
 	uint64_t size;
 	const uint8_t *field;
@@ -93,13 +91,12 @@ void fde_table_add(struct interval_list *fdes, Elf *elf, const struct elf_bytes 
 	if (!ident)
 		return;
 	for (size_t i = 0; i < MAX_FDES; i++, offset = next) {
-		const int status = dwarf_next_cfi(ident, bytes->raw, eh_frame, offset, &next,
-						  &entry);
+		const int status =
+			dwarf_next_cfi(ident, bytes->raw, eh_frame, offset, &next, &entry);
 		uint64_t start, end;
 		if (status > 0 || next <= offset || next == (Dwarf_Off)-1)
 			break;
-		if (status == 0 &&
-		    fde_range(ident, bytes, eh_frame, &entry, &cie, &start, &end))
+		if (status == 0 && fde_range(ident, bytes, eh_frame, &entry, &cie, &start, &end))
 			interval_add(fdes, start, end, offset);
 	}
 }
@@ -134,8 +131,7 @@ static uint64_t search_header(const struct elf_bytes *header, size_t count, uint
 	return header->address + (uint64_t)fde;
 }
 
-bool fde_table_search(Elf *elf, const struct elf_bytes *eh_frame, uint64_t pc,
-		      struct interval *fde)
+bool fde_table_search(Elf *elf, const struct elf_bytes *eh_frame, uint64_t pc, struct interval *fde)
 {
 	const unsigned char *ident = (const unsigned char *)elf_getident(elf, NULL);
 	struct elf_bytes header;

@@ -84,8 +84,7 @@ static const char *file_name(const struct place *place, const char *file)
 		return NULL;
 	const size_t file_size = strnlen(file, SYMBOLIZE_MAX_NAME);
 	if (!size || file_size <= size + 1 || memcmp(file, place->directory, size) ||
-	    file[size] != '/' ||
-	    (place->unit_name && !strncmp(file, place->unit_name, file_size)))
+	    file[size] != '/' || (place->unit_name && !strncmp(file, place->unit_name, file_size)))
 		return intern_clean(place->interner, file, file_size);
 	return intern_clean(place->interner, file + size + 1, file_size - size - 1);
 }

@@ -19,7 +19,7 @@
 
 struct interval {
 	uint64_t start, end; /* [start, end) */
-	uint64_t reach;      /* the largest end of this one and all before it */
+	uint64_t reach;	     /* the largest end of this one and all before it */
 	uint64_t value;
 };
 
@@ -117,7 +117,7 @@ bool symbol_table_add(struct symbol_table *table, Elf *elf, uint32_t section_typ
 
 struct symbol_match {
 	const char *name; /* in the ELF file's string table; with version and suffixes */
-	size_t size;      /* of the name, without the version */
+	size_t size;	  /* of the name, without the version */
 	uint64_t start;
 };
 
@@ -144,14 +144,14 @@ struct unit {
 enum { DEBUG_INFO_HINTS = 16 };
 
 struct debug_info {
-	Dwarf *dwarf;                /* NULL: none */
+	Dwarf *dwarf;		     /* NULL: none */
 	struct lazy_dwarf *lazy;     /* what dwarf reads; NULL: all of it is there */
 	const char *info, *info_end; /* bytes of .debug_info */
-	uint64_t budget;             /* DIEs and ranges that may still be looked at */
+	uint64_t budget;	     /* DIEs and ranges that may still be looked at */
 	bool indexed;
 	struct unit *units;
 	size_t unit_count, unit_capacity;
-	struct interval_list ranges; /* value: index of units */
+	struct interval_list ranges;  /* value: index of units */
 	struct interval_list aranges; /* value: offset of the unit */
 	struct unit hinted[DEBUG_INFO_HINTS];
 	uint64_t hinted_offsets[DEBUG_INFO_HINTS];
@@ -203,7 +203,7 @@ const char *intern_clean(struct interner *interner, const char *text, size_t siz
 /* ---- debug files: debug_file.c ------------------------------------------------------------ */
 
 struct debug_file {
-	int fd;  /* -1: none */
+	int fd; /* -1: none */
 	Elf *elf;
 };
 

@@ -19,8 +19,8 @@ void interval_list_release(struct interval_list *list)
 
 void interval_add(struct interval_list *list, uint64_t start, uint64_t end, uint64_t value)
 {
-	list->items = alloc_room(list->items, &list->capacity, list->count + 1,
-				 sizeof(*list->items));
+	list->items =
+		alloc_room(list->items, &list->capacity, list->count + 1, sizeof(*list->items));
 	list->items[list->count++] = (struct interval){start, end, end, value};
 }
 

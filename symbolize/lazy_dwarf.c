@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From an ELF file with compressed debug sections to an ELF image in memory in which .debug_info,
- * .debug_line and .debug_abbrev are inflated only as far as units are asked for: libdw would inflate them whole,
- * which takes longer than all the rest when a few addresses of libc are named. The image has the
- * sections in their full size from the start (memory that is not written costs nothing), so what
- * libdw has remembered of it stays true as it fills up. Must never let libdw look beyond what is
- * inflated: units that refer to others are refused, then everything has to be filled in.
+ * .debug_line and .debug_abbrev are inflated only as far as units are asked for: libdw would
+ * inflate them whole, which takes longer than all the rest when a few addresses of libc are named.
+ * The image has the sections in their full size from the start (memory that is not written costs
+ * nothing), so what libdw has remembered of it stays true as it fills up. Must never let libdw look
+ * beyond what is inflated: units that refer to others are refused, then everything has to be filled
+ * in.
  */
 #include <dwarf.h>
 #include <errno.h>
@@ -20,17 +21,22 @@
 #include "symbolize/internal.h"
 
 enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_OTHER, SECTION_COUNT = 9 };
-enum { INPUT_SIZE = 64 << 10, ABBREV_STEP = 8 << 10, DEFLATE_LIMIT = 1100 /* times smaller, at best */ };
+enum {
+	INPUT_SIZE = 64 << 10,
+	ABBREV_STEP = 8 << 10,
+	DEFLATE_LIMIT = 1100 /* times smaller, at best */
+};
 static const uint64_t IMAGE_LIMIT = UINT64_C(1) << 31, MIN_SIZE = 256 << 10;
 
 static const char *const names[SECTION_COUNT] = {
-	".debug_info", ".debug_line", ".debug_abbrev", ".debug_str", ".debug_line_str",
-	".debug_rnglists", ".debug_ranges", ".debug_aranges", ".debug_str_offsets",
+	".debug_info",	 ".debug_line",	    ".debug_abbrev",
+	".debug_str",	 ".debug_line_str", ".debug_rnglists",
+	".debug_ranges", ".debug_aranges",  ".debug_str_offsets",
 };
 
 struct lazy_section {
 	bool compressed, failed;
-	uint64_t at, end;    /* what of the file is still to be read */
+	uint64_t at, end; /* what of the file is still to be read */
 	uint8_t *out;
 	uint64_t size, done; /* of out */
 	z_stream stream;
@@ -136,8 +142,7 @@ static bool plan_section(struct lazy_section *section, int fd, const GElf_Shdr *
 		return false;
 	/* RFC 1950: method 8 in the low four bits; bit 5 of the second byte: a dictionary */
 	if (start.compression.ch_type != ELFCOMPRESS_ZLIB || (start.zlib[0] & 0x0f) != 8 ||
-	    start.zlib[1] & 0x20 ||
-	    start.compression.ch_size / DEFLATE_LIMIT > header->sh_size)
+	    start.zlib[1] & 0x20 || start.compression.ch_size / DEFLATE_LIMIT > header->sh_size)
 		return false;
 	section->at += head;
 	section->size = start.compression.ch_size;
@@ -169,26 +174,35 @@ static void describe(struct lazy_dwarf *lazy, struct image_head *head)
 	uint64_t offset = aligned(sizeof(*head));
 	uint32_t name = 1;
 
-	head->header = (Elf64_Ehdr){
-		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
-		.e_shoff = offsetof(struct image_head, sections), .e_ehsize = sizeof(Elf64_Ehdr),
-		.e_shentsize = sizeof(Elf64_Shdr), .e_shnum = SECTION_COUNT + 2,
-		.e_shstrndx = SECTION_COUNT + 1};
+	head->header =
+		(Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			     .e_type = ET_DYN,
+			     .e_machine = EM_X86_64,
+			     .e_version = EV_CURRENT,
+			     .e_shoff = offsetof(struct image_head, sections),
+			     .e_ehsize = sizeof(Elf64_Ehdr),
+			     .e_shentsize = sizeof(Elf64_Shdr),
+			     .e_shnum = SECTION_COUNT + 2,
+			     .e_shstrndx = SECTION_COUNT + 1};
 	for (int i = 0; i < SECTION_COUNT; i++) {
 		struct lazy_section *section = &lazy->sections[i];
 		const size_t size = strlen(names[i]) + 1;
 		memcpy(head->names + name, names[i], size);
-		head->sections[i + 1] = (Elf64_Shdr){
-			.sh_name = name, .sh_type = section->size ? SHT_PROGBITS : SHT_NOBITS,
-			.sh_offset = offset, .sh_size = section->size, .sh_addralign = 1};
+		head->sections[i + 1] =
+			(Elf64_Shdr){.sh_name = name,
+				     .sh_type = section->size ? SHT_PROGBITS : SHT_NOBITS,
+				     .sh_offset = offset,
+				     .sh_size = section->size,
+				     .sh_addralign = 1};
 		section->out = lazy->image + offset;
 		offset += aligned(section->size);
 		name += (uint32_t)size;
 	}
-	head->sections[SECTION_COUNT + 1] = (Elf64_Shdr){
-		.sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image_head, names),
-		.sh_size = sizeof(head->names), .sh_addralign = 1};
+	head->sections[SECTION_COUNT + 1] =
+		(Elf64_Shdr){.sh_type = SHT_STRTAB,
+			     .sh_offset = offsetof(struct image_head, names),
+			     .sh_size = sizeof(head->names),
+			     .sh_addralign = 1};
 }
 
 static bool start_streams(struct lazy_dwarf *lazy)

@@ -19,7 +19,7 @@ struct symbol {
 	Elf *elf;
 	uint32_t strings; /* index of the string section */
 	uint32_t name;
-	uint8_t rank;     /* lower is better */
+	uint8_t rank; /* lower is better */
 };
 
 void symbol_table_release(struct symbol_table *table)
@@ -38,8 +38,9 @@ static int rank_of(const GElf_Sym *symbol)
 		return -1;
 	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 		return -1;
-	return (type == STT_NOTYPE ? 3 : 0) +
-	       (binding == STB_LOCAL ? 1 : binding == STB_WEAK ? 2 : 0);
+	return (type == STT_NOTYPE ? 3 : 0) + (binding == STB_LOCAL  ? 1
+					       : binding == STB_WEAK ? 2
+								     : 0);
 }
 
 static void add_section(struct symbol_table *table, Elf *elf, Elf_Scn *section,
@@ -58,8 +59,8 @@ static void add_section(struct symbol_table *table, Elf *elf, Elf_Scn *section,
 			continue;
 		table->symbols = alloc_room(table->symbols, &table->capacity, table->count + 1,
 					    sizeof(*table->symbols));
-		table->symbols[table->count] = (struct symbol){elf, header->sh_link,
-							       symbol.st_name, (uint8_t)rank};
+		table->symbols[table->count] =
+			(struct symbol){elf, header->sh_link, symbol.st_name, (uint8_t)rank};
 		interval_add(&table->ranges, symbol.st_value, end, table->count++);
 	}
 }
@@ -120,8 +121,8 @@ static size_t underscores(const struct symbol_match *match)
 	return count;
 }
 
-static bool better(const struct symbol_match *left, int left_rank,
-		   const struct symbol_match *right, int right_rank, const char *wanted)
+static bool better(const struct symbol_match *left, int left_rank, const struct symbol_match *right,
+		   int right_rank, const char *wanted)
 {
 	const int left_differs = differs(left, wanted), right_differs = differs(right, wanted);
 

@@ -12,12 +12,12 @@
 
 /* What to symbolize in: a file, or bytes (vDSO, deleted file). Nothing is taken over. */
 struct symbolize_module {
-	const char *path;   /* for messages and for debug files beside it; as the target names it */
-	int fd;             /* -1: bytes */
+	const char *path; /* for messages and for debug files beside it; as the target names it */
+	int fd;		  /* -1: bytes */
 	const void *bytes;
 	size_t bytes_size;
 	struct build_id build_id;
-	int root_fd;        /* directory under which debug files are looked up first; -1: ours only */
+	int root_fd; /* directory under which debug files are looked up first; -1: ours only */
 };
 
 /* One level of an inlined chain, or the function itself. Strings are interned; NULL: not known. */
@@ -26,18 +26,18 @@ struct symbolize_frame {
 	const char *name;      /* demangled, without parameters: "foo::bar", "axpy<float>" */
 	const char *file;      /* as DWARF has it, directory joined: "/src/x.c", "pkg/mod.pyx" */
 	const char *directory; /* DW_AT_comp_dir of its unit */
-	int line;              /* 0: none */
-	int declared;          /* line of the function's definition; 0: not in `file`, not told */
-	bool inlined;          /* true for all levels but the outermost */
+	int line;	       /* 0: none */
+	int declared;	       /* line of the function's definition; 0: not in `file`, not told */
+	bool inlined;	       /* true for all levels but the outermost */
 };
 
 enum { SYMBOLIZE_MAX_INLINE = 64 };
 
 struct symbolize_result {
 	struct symbolize_frame frames[SYMBOLIZE_MAX_INLINE]; /* innermost first */
-	size_t count;              /* 0: no name and no line at all */
-	uint64_t function_start;   /* ELF address of the FDE (or symbol) that covers the address */
-	bool has_function;         /* false: nothing covers it: "library [guessed]" */
+	size_t count;					     /* 0: no name and no line at all */
+	uint64_t function_start; /* ELF address of the FDE (or symbol) that covers the address */
+	bool has_function;	 /* false: nothing covers it: "library [guessed]" */
 };
 
 struct symbolizer;

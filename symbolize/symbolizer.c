@@ -17,18 +17,18 @@
 struct symbolizer {
 	struct interner *interner;
 	bool open, tables_built;
-	char *path;                 /* with the build ID: which module is open */
+	char *path; /* with the build ID: which module is open */
 	struct build_id build_id;
-	int fd;                     /* ours: a duplicate; -1: bytes */
-	void *bytes;                /* ours: a copy */
+	int fd;	     /* ours: a duplicate; -1: bytes */
+	void *bytes; /* ours: a copy */
 	Elf *elf;
 	struct debug_files files;
-	struct lazy_dwarf *lazy;    /* what info reads, where that is compressed */
+	struct lazy_dwarf *lazy; /* what info reads, where that is compressed */
 	Elf *lazy_elf;
 	struct debug_info info;
 	struct symbol_table symbols;
 	struct elf_bytes eh_frame;
-	bool walked;                /* the FDEs of .eh_frame are in the list */
+	bool walked; /* the FDEs of .eh_frame are in the list */
 	struct interval_list fdes;
 };
 
@@ -60,8 +60,8 @@ static void close_module(struct symbolizer *symbolizer)
 		close(symbolizer->fd);
 	free(symbolizer->bytes);
 	free(symbolizer->path);
-	*symbolizer = (struct symbolizer){.interner = symbolizer->interner, .fd = -1,
-					  .files = symbolizer->files};
+	*symbolizer = (struct symbolizer){
+		.interner = symbolizer->interner, .fd = -1, .files = symbolizer->files};
 }
 
 void symbolizer_free(struct symbolizer *symbolizer)
@@ -210,9 +210,10 @@ static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match 
 	if (!result->count)
 		result->frames[result->count++] = (struct symbolize_frame){0};
 	struct symbolize_frame *outermost = &result->frames[result->count - 1];
-	/* Members of local classes have no linkage name in GCC's DWARF, but their symbols tell all. */
-	const bool told = outermost->name && (strncmp(match->name, "_Z", 2) ||
-					      !strncmp(outermost->linkage, "_Z", 2));
+	/* Members of local classes have no linkage name in GCC's DWARF, but their symbols tell all.
+	 */
+	const bool told = outermost->name &&
+			  (strncmp(match->name, "_Z", 2) || !strncmp(outermost->linkage, "_Z", 2));
 	outermost->linkage = intern_clean(symbolizer->interner, match->name, match->size);
 	if (!told)
 		outermost->name = symbolize_demangle(symbolizer->interner, outermost->linkage);

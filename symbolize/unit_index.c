@@ -158,8 +158,8 @@ static void index_units(struct debug_info *info)
 		if (!any) {
 			missing = alloc_room(missing, &missing_capacity, missing_count + 1,
 					     sizeof(*missing));
-			missing[missing_count++] = (struct missing_unit){dwarf_dieoffset(&die),
-									 info->unit_count};
+			missing[missing_count++] =
+				(struct missing_unit){dwarf_dieoffset(&die), info->unit_count};
 		}
 		info->unit_count++;
 	}

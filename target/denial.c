@@ -21,10 +21,10 @@ enum { CAP_SYS_PTRACE_BIT = 19, STATUS_SIZE = 8192 };
 struct side {
 	pid_t pid, tracer;
 	char state;
-	unsigned uid[4], gid[4];    /* real, effective, saved, of files */
+	unsigned uid[4], gid[4]; /* real, effective, saved, of files */
 	uint64_t permitted, effective, bounding;
 	int seccomp;
-	unsigned owner;             /* of /proc/PID: root's when it is not dumpable */
+	unsigned owner; /* of /proc/PID: root's when it is not dumpable */
 	char user_namespace[64];
 };
 
@@ -135,7 +135,8 @@ static int yama_scope(const struct view *view)
 {
 	char text[16];
 	return read_text(view, "proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) > 0
-		       ? (int)strtol(text, NULL, 10) : 0;
+		       ? (int)strtol(text, NULL, 10)
+		       : 0;
 }
 
 /* Whether the process descends from us: then scope 1 allows tracing it. */
@@ -181,8 +182,10 @@ static void advise_setcap(struct view *view)
 	ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
 	path[size > 0 ? size : 0] = '\0';
 	if (size > 0)
-		advise(view, "sudo setcap cap_sys_ptrace+ep %s     "
-			     "(anyone who may run it can then read any process)", path);
+		advise(view,
+		       "sudo setcap cap_sys_ptrace+ep %s     "
+		       "(anyone who may run it can then read any process)",
+		       path);
 }
 
 static void advise_privilege(struct view *view)
@@ -247,8 +250,9 @@ static bool is_undumpable(struct view *view)
 {
 	if (view->them.owner == view->them.uid[1])
 		return false;
-	say(view, "  why: it is not dumpable: it changed its user, has capabilities or a program "
-		  "file that cannot be read, or asked for it by prctl(PR_SET_DUMPABLE)%s\n",
+	say(view,
+	    "  why: it is not dumpable: it changed its user, has capabilities or a program "
+	    "file that cannot be read, or asked for it by prctl(PR_SET_DUMPABLE)%s\n",
 	    lacking(view));
 	advise_privilege(view);
 	return true;
@@ -259,11 +263,14 @@ static bool is_in_other_namespace(struct view *view)
 	const char *ours = view->us.user_namespace, *theirs = view->them.user_namespace;
 	if (!ours[0] || !theirs[0] || strcmp(ours, theirs) == 0)
 		return false;
-	say(view, "  why: it is in another user namespace (%s, ours is %s), where our privileges "
-		  "may not hold\n", theirs, ours);
-	advise(view, "run %s as root of the host, or inside that namespace: "
-		     "sudo nsenter -U --preserve-credentials -t %d %s ...", program(),
-	       (int)view->them.pid, program());
+	say(view,
+	    "  why: it is in another user namespace (%s, ours is %s), where our privileges "
+	    "may not hold\n",
+	    theirs, ours);
+	advise(view,
+	       "run %s as root of the host, or inside that namespace: "
+	       "sudo nsenter -U --preserve-credentials -t %d %s ...",
+	       program(), (int)view->them.pid, program());
 	return true;
 }
 
@@ -280,13 +287,14 @@ static bool yama_denies(struct view *view)
 {
 	int scope = yama_scope(view);
 	if (scope >= 3) {
-		say(view, "  why: kernel.yama.ptrace_scope is %d: nobody may trace, and that "
-			  "cannot be changed before the next boot\n", scope);
+		say(view,
+		    "  why: kernel.yama.ptrace_scope is %d: nobody may trace, and that "
+		    "cannot be changed before the next boot\n",
+		    scope);
 		advise(view, "set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot");
 		return true;
 	}
-	if (scope <= 0 || has_capability(view->us.effective) ||
-	    (scope == 1 && is_descendant(view)))
+	if (scope <= 0 || has_capability(view->us.effective) || (scope == 1 && is_descendant(view)))
 		return false;
 	if (scope == 2)
 		say(view, "  why: kernel.yama.ptrace_scope is 2: only CAP_SYS_PTRACE may trace%s\n",
@@ -353,7 +361,8 @@ static bool has_gone(struct view *view, pid_t pid, bool seen)
 	else
 		say(view, "  why: there is no process %d here%s\n", (int)pid,
 		    view->container ? " (in a container, processes have other numbers than "
-				      "outside)" : "");
+				      "outside)"
+				    : "");
 	advise(view, "pgrep -af python     (shows what runs)");
 	return true;
 }

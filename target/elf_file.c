@@ -252,8 +252,8 @@ struct section_table {
 	uint64_t names, names_size;
 };
 
-static bool find_sections(const struct module *module, const Elf64_Ehdr *header,
-			  uint64_t file_size, struct section_table *table)
+static bool find_sections(const struct module *module, const Elf64_Ehdr *header, uint64_t file_size,
+			  struct section_table *table)
 {
 	Elf64_Shdr first, names;
 	if (!header->e_shoff || header->e_shentsize != sizeof(Elf64_Shdr) ||

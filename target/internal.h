@@ -23,7 +23,7 @@ struct target_state {
 struct target {
 	struct memory_reader memory; /* first: its reader is cast to the target */
 	pid_t pid;
-	int directory;               /* /proc/PID: never another process that got its number */
+	int directory; /* /proc/PID: never another process that got its number */
 	int root;
 	uint64_t start_time;
 	char *command_line;

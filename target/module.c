@@ -58,7 +58,8 @@ bool maps_parse_line(char *text, struct maps_line *line)
 			   (at[2] == 'x' ? PROT_EXEC : 0u);
 	at += 5;
 	if (!parse_number(&at, 16, ' ', &line->offset) ||
-	    !parse_number(&at, 16, ':', &major_number) || !parse_number(&at, 16, ' ', &minor_number))
+	    !parse_number(&at, 16, ':', &major_number) ||
+	    !parse_number(&at, 16, ' ', &minor_number))
 		return false;
 	char *after;
 	line->inode = strtoull(at, &after, 10);
@@ -111,8 +112,8 @@ static bool page_identifies(int fd)
  * On btrfs and overlayfs fstat gives another device than the mapping has, on some overlays another
  * inode as well: then the contents decide.
  */
-static bool is_mapped_file(const struct target *target, const struct maps_line *lines,
-			   size_t count, int fd)
+static bool is_mapped_file(const struct target *target, const struct maps_line *lines, size_t count,
+			   int fd)
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
@@ -127,8 +128,8 @@ static bool is_mapped_file(const struct target *target, const struct maps_line *
 /* ---- ways to the file ---- */
 
 /* Gives fd back when it is the mapped file, else closes it and gives -1. */
-static int keep_if_mapped(const struct target *target, const struct maps_line *lines,
-			  size_t count, int fd)
+static int keep_if_mapped(const struct target *target, const struct maps_line *lines, size_t count,
+			  int fd)
 {
 	if (fd < 0 || is_mapped_file(target, lines, count, fd))
 		return fd;
@@ -220,9 +221,8 @@ static bool copy_image(const struct target *target, const struct maps_line *line
 	 * unmodified one (text before data). A part that cannot be read stays zero. */
 	for (size_t i = count; i-- > 0;) {
 		if (lines[i].protection & PROT_READ)
-			(void)!memory_read(&target->memory, lines[i].start,
-					   bytes + lines[i].offset, lines[i].end - lines[i].start,
-					   NULL);
+			(void)!memory_read(&target->memory, lines[i].start, bytes + lines[i].offset,
+					   lines[i].end - lines[i].start, NULL);
 	}
 	return true;
 }
@@ -240,8 +240,7 @@ bool module_open(const struct target *target, const struct maps_line *lines, siz
 		module->fd = open_mapped(target, lines, count);
 		if (module->fd < 0)
 			done = copy_image(target, lines, count,
-					  limit < IMAGE_LIMIT ? limit : IMAGE_LIMIT, module,
-					  error);
+					  limit < IMAGE_LIMIT ? limit : IMAGE_LIMIT, module, error);
 	}
 	if (!done || !module_read_headers(module, error)) {
 		module_free(module);

@@ -58,8 +58,7 @@ static void compare_names(struct search *search, const Elf64_Sym *symbol, const 
 		size_t size = strlen(name) + 1;
 		if (size > room || memcmp(text, name, size) != 0)
 			continue;
-		search->places[i] =
-			(struct module_place){symbol->st_value, symbol->st_size, true};
+		search->places[i] = (struct module_place){symbol->st_value, symbol->st_size, true};
 		search->missing--;
 	}
 }
@@ -144,7 +143,8 @@ static uint64_t count_hash(const struct module *module, uint64_t hash)
 static uint64_t elf_address(const struct module *module, uint64_t value)
 {
 	return !module->fixed && module->load_bias && value >= module->load_bias
-		       ? value - module->load_bias : value;
+		       ? value - module->load_bias
+		       : value;
 }
 
 static void search_dynamic(const struct module *module, struct search *search)
@@ -153,8 +153,9 @@ static void search_dynamic(const struct module *module, struct search *search)
 	struct symbol_table where = {.by_address = true};
 	for (size_t i = 0; i < DYNAMIC_LIMIT && i < module->dynamic_size / sizeof(Elf64_Dyn); i++) {
 		Elf64_Dyn entry;
-		if (!module_read(module, module->dynamic + i * sizeof(entry), &entry,
-				 sizeof(entry), NULL) || entry.d_tag == DT_NULL)
+		if (!module_read(module, module->dynamic + i * sizeof(entry), &entry, sizeof(entry),
+				 NULL) ||
+		    entry.d_tag == DT_NULL)
 			break;
 		if (entry.d_tag == DT_SYMTAB)
 			where.symbols = elf_address(module, entry.d_un.d_ptr);

@@ -90,8 +90,8 @@ static void split_lines(struct maps *maps, size_t size)
 		if (!newline)
 			break;
 		*newline = '\0';
-		maps->lines = alloc_room(maps->lines, &capacity, maps->count + 1,
-					 sizeof(*maps->lines));
+		maps->lines =
+			alloc_room(maps->lines, &capacity, maps->count + 1, sizeof(*maps->lines));
 		struct maps_line *line = &maps->lines[maps->count];
 		if (maps_parse_line(at, line) && line->start >= reached) {
 			reached = line->end;
@@ -126,8 +126,8 @@ static bool read_maps(const struct target *target, struct maps *maps, struct err
 	*maps = (struct maps){0};
 	if (target_find_living_thread(target) && !read_once(target, maps, error))
 		return false;
-	return maps->count || error_set(error, ERROR_GONE, "process %d has ended",
-					(int)target->pid);
+	return maps->count ||
+	       error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
 }
 
 /* ---- which module is it? ---- */
@@ -196,7 +196,7 @@ struct refresh {
 	const struct target *target;
 	const struct maps *maps;
 	struct module **modules; /* of each line */
-	uint8_t *attempts;       /* likewise: see struct mapping */
+	uint8_t *attempts;	 /* likewise: see struct mapping */
 };
 
 /* All lines of the file of line `index`, from the first of them on that follows without another
@@ -206,8 +206,9 @@ static size_t gather_lines(const struct refresh *refresh, size_t index, struct m
 	const struct maps *maps = refresh->maps;
 	const struct maps_line *line = &maps->lines[index];
 	size_t first = index, count = 0;
-	while (first > 0 && (same_file(&maps->lines[first - 1], line) ||
-			     maps->lines[first - 1].inode == 0) && index - first < 64)
+	while (first > 0 &&
+	       (same_file(&maps->lines[first - 1], line) || maps->lines[first - 1].inode == 0) &&
+	       index - first < 64)
 		first--;
 	for (size_t i = first; i < maps->count && count < IMAGE_LINES_LIMIT; i++) {
 		if (same_file(&maps->lines[i], line))
@@ -234,8 +235,7 @@ static struct module *open_image(const struct refresh *refresh, size_t index)
 	struct module *module = NULL;
 	struct maps_line *lines = alloc_zeroed(IMAGE_LINES_LIMIT, sizeof(*lines));
 	size_t count = gather_lines(refresh, index, lines);
-	if (!module_open(refresh->target, lines, count, copies_left(refresh->table), &module,
-			 NULL))
+	if (!module_open(refresh->target, lines, count, copies_left(refresh->table), &module, NULL))
 		module = NULL;
 	free(lines);
 	return module;
@@ -253,8 +253,8 @@ static struct module *find_module(const struct refresh *refresh, size_t index)
 	uint64_t biases[BIASES_LIMIT];
 	(void)known_module(table, line, 0, &any);
 	if (any) {
-		size_t count = module_biases(any, line->start, line->offset, true, biases,
-					     BIASES_LIMIT);
+		size_t count =
+			module_biases(any, line->start, line->offset, true, biases, BIASES_LIMIT);
 		for (size_t i = 0; i < count; i++) {
 			struct module *module = known_module(table, line, biases[i], &any);
 			if (module)
@@ -299,8 +299,8 @@ static bool fits(const struct module *module, const struct maps_line *line)
 	uint64_t biases[BIASES_LIMIT];
 	if (!is_of_file(module, line))
 		return false;
-	size_t count = module_biases(module, line->start, line->offset, false, biases,
-				     BIASES_LIMIT);
+	size_t count =
+		module_biases(module, line->start, line->offset, false, biases, BIASES_LIMIT);
 	for (size_t i = 0; i < count; i++)
 		if (biases[i] == module->load_bias)
 			return true;

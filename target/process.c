@@ -170,8 +170,10 @@ static bool read_executable(struct target *target, struct error *error)
 	living_path(target, "exe", path);
 	ssize_t size = readlinkat(target->directory, path, link, sizeof(link) - 1);
 	if (size < 0 && errno == ENOENT)
-		return error_set(error, ERROR_UNSUPPORTED, "process %d has no program of its own "
-				 "(a kernel thread)", (int)target->pid);
+		return error_set(error, ERROR_UNSUPPORTED,
+				 "process %d has no program of its own "
+				 "(a kernel thread)",
+				 (int)target->pid);
 	if (size < 0)
 		return error_set_errno(error, errno, "cannot read process %d", (int)target->pid);
 	link[size] = '\0';
@@ -312,8 +314,8 @@ int proc_open_regular(int directory, const char *path)
 static bool same_root(int root)
 {
 	struct stat theirs, ours;
-	return fstat(root, &theirs) == 0 && stat("/", &ours) == 0 &&
-	       theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+	return fstat(root, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
+	       theirs.st_ino == ours.st_ino;
 }
 
 int target_open_file(const struct target *target, const char *path, struct error *error)

@@ -15,16 +15,30 @@
 
 /* x86-64 registers by their DWARF numbers (System V ABI, AMD64 supplement, figure 3.36). */
 enum register_number {
-	REGISTER_RAX, REGISTER_RDX, REGISTER_RCX, REGISTER_RBX, REGISTER_RSI, REGISTER_RDI,
-	REGISTER_RBP, REGISTER_RSP, REGISTER_R8, REGISTER_R9, REGISTER_R10, REGISTER_R11,
-	REGISTER_R12, REGISTER_R13, REGISTER_R14, REGISTER_R15, REGISTER_RIP,
+	REGISTER_RAX,
+	REGISTER_RDX,
+	REGISTER_RCX,
+	REGISTER_RBX,
+	REGISTER_RSI,
+	REGISTER_RDI,
+	REGISTER_RBP,
+	REGISTER_RSP,
+	REGISTER_R8,
+	REGISTER_R9,
+	REGISTER_R10,
+	REGISTER_R11,
+	REGISTER_R12,
+	REGISTER_R13,
+	REGISTER_R14,
+	REGISTER_R15,
+	REGISTER_RIP,
 	REGISTER_COUNT
 };
 
 struct registers {
 	uint64_t value[REGISTER_COUNT];
-	uint64_t fs_base;   /* pthread_self() with glibc and musl; 0: not known */
-	uint32_t known;     /* bit N: value[N] holds; a blocked thread gives RSP and RIP alone */
+	uint64_t fs_base; /* pthread_self() with glibc and musl; 0: not known */
+	uint32_t known;	  /* bit N: value[N] holds; a blocked thread gives RSP and RIP alone */
 };
 
 /* ---- the process: process.c -------------------------------------------------------------- */
@@ -85,10 +99,10 @@ void target_explain_denial(pid_t pid, int os_errno, char *text, size_t size);
 /* ---- threads: thread.c ------------------------------------------------------------------- */
 
 struct target_thread {
-	pid_t tid;           /* in our PID namespace */
+	pid_t tid;	     /* in our PID namespace */
 	pid_t namespace_tid; /* in the target's innermost PID namespace (NSpid) */
-	char name[32];       /* the kernel's comm, cleaned */
-	char state;          /* R, S, D, T, t, Z ... of /proc/PID/task/TID/stat */
+	char name[32];	     /* the kernel's comm, cleaned */
+	char state;	     /* R, S, D, T, t, Z ... of /proc/PID/task/TID/stat */
 };
 
 /* All threads now, in the order of the kernel's list; *threads is malloc'ed, the caller frees. */
@@ -100,8 +114,8 @@ size_t target_thread_count(const struct target *target);
 
 /* What a thread waits in (/proc/PID/task/TID/syscall). */
 struct target_wait {
-	bool running;        /* on or waiting for a CPU: nothing else is known */
-	long number;         /* the system call; -1: blocked, but not in a system call */
+	bool running; /* on or waiting for a CPU: nothing else is known */
+	long number;  /* the system call; -1: blocked, but not in a system call */
 	uint64_t arguments[6];
 	remote_addr sp, pc;
 };
@@ -192,37 +206,37 @@ struct module_section {
  * struct, so that samples taken before still resolve.
  */
 struct module {
-	uint32_t id;             /* index in the table; never reused */
-	const char *path;        /* as the target names it; "[vdso]" */
-	const char *name;        /* its last component, without " (deleted)" */
+	uint32_t id;	  /* index in the table; never reused */
+	const char *path; /* as the target names it; "[vdso]" */
+	const char *name; /* its last component, without " (deleted)" */
 	uint64_t device, inode;
 	struct build_id build_id;
-	uint64_t load_bias;      /* run-time address - ELF address */
-	remote_addr start, end;  /* what its mappings span */
-	int fd;                  /* the file, read-only; -1: bytes */
-	const void *bytes;       /* the whole ELF image when there is no file (vDSO, deleted) */
+	uint64_t load_bias;	/* run-time address - ELF address */
+	remote_addr start, end; /* what its mappings span */
+	int fd;			/* the file, read-only; -1: bytes */
+	const void *bytes;	/* the whole ELF image when there is no file (vDSO, deleted) */
 	size_t bytes_size;
 	struct module_segment *segments; /* PT_LOAD, in order of vaddr */
 	size_t segment_count;
 	struct module_section *sections; /* may be none (no section headers) */
 	size_t section_count;
 	uint64_t eh_frame_hdr, eh_frame_hdr_size; /* ELF address of PT_GNU_EH_FRAME; size 0: none */
-	uint64_t dynamic, dynamic_size;           /* PT_DYNAMIC */
-	bool fixed;              /* ET_EXEC */
-	void *unwind_cache;      /* owned by unwind/: see unwinder_free */
+	uint64_t dynamic, dynamic_size;		  /* PT_DYNAMIC */
+	bool fixed;				  /* ET_EXEC */
+	void *unwind_cache;			  /* owned by unwind/: see unwinder_free */
 };
 
 struct mapping {
 	remote_addr start, end;
 	uint64_t offset;
-	uint32_t protection;     /* PROT_READ | PROT_EXEC ... */
-	struct module *module;   /* NULL: not an ELF file (heap, stack, data file) */
-	uint8_t attempts;        /* failed ones to open the image of an executable mapping */
-	const char *path;        /* "" for anonymous memory; "[heap]", "[stack]" */
+	uint32_t protection;   /* PROT_READ | PROT_EXEC ... */
+	struct module *module; /* NULL: not an ELF file (heap, stack, data file) */
+	uint8_t attempts;      /* failed ones to open the image of an executable mapping */
+	const char *path;      /* "" for anonymous memory; "[heap]", "[stack]" */
 };
 
 struct module_table {
-	uint64_t generation;     /* changes whenever any mapping of code or of a module changed */
+	uint64_t generation;	  /* changes whenever any mapping of code or of a module changed */
 	struct mapping *mappings; /* in order of address, not overlapping */
 	size_t mapping_count;
 	struct module **modules; /* all ever seen */
@@ -252,8 +266,8 @@ const struct mapping *module_table_find(struct module_table *table, remote_addr 
 
 /* Copies bytes of the image by ELF address (not run-time address), from the file or the bytes;
  * what lies beyond a segment's file size reads as zeros. CORRUPT when outside every segment. */
-bool MUST_CHECK module_read(const struct module *module, uint64_t vaddr, void *buffer,
-			    size_t size, struct error *error);
+bool MUST_CHECK module_read(const struct module *module, uint64_t vaddr, void *buffer, size_t size,
+			    struct error *error);
 
 /* Copies bytes of the file by offset. */
 bool MUST_CHECK module_read_file(const struct module *module, uint64_t offset, void *buffer,

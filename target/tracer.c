@@ -32,19 +32,19 @@
 #include "target/internal.h"
 
 enum {
-	TICK_NS = 4 * 1000 * 1000,          /* how long a wait may be overdue */
-	ENDED_NS = 1000 * 1000,             /* a stop takes 10 to 40 us; later, look at /proc */
+	TICK_NS = 4 * 1000 * 1000,	    /* how long a wait may be overdue */
+	ENDED_NS = 1000 * 1000,		    /* a stop takes 10 to 40 us; later, look at /proc */
 	SLEEP_LIMIT_NS = 100 * 1000 * 1000, /* should a SIGCHLD get lost, look then */
-	SPIN_NS = 60 * 1000,                /* of spinning for a stop on another CPU */
-	SPIN_RESTS = 32,                    /* stops without a spin after one in vain */
+	SPIN_NS = 60 * 1000,		    /* of spinning for a stop on another CPU */
+	SPIN_RESTS = 32,		    /* stops without a spin after one in vain */
 };
 
 struct traced {
 	pid_t tid;
-	bool stopped;      /* by us, until tracer_resume */
-	bool group_stop;   /* its user's stop: to be kept */
-	bool unsure;       /* may have stopped already: look before interrupting */
-	int signal;        /* to be delivered on resuming */
+	bool stopped;		 /* by us, until tracer_resume */
+	bool group_stop;	 /* its user's stop: to be kept */
+	bool unsure;		 /* may have stopped already: look before interrupting */
+	int signal;		 /* to be delivered on resuming */
 	enum tracer_event event; /* to be reported */
 };
 
@@ -52,13 +52,13 @@ struct tracer {
 	const struct target *target;
 	struct traced *threads; /* in order of tid */
 	size_t count, capacity;
-	size_t events;          /* of threads that have one to report */
+	size_t events; /* of threads that have one to report */
 	bool process_ended, emptied;
 	int end_status;
 	bool has_tick;
 	timer_t tick;
-	uint64_t tick_at;       /* when it sends SIGCHLD, if not before */
-	unsigned spin_rests;    /* stops to come without a spin */
+	uint64_t tick_at;    /* when it sends SIGCHLD, if not before */
+	unsigned spin_rests; /* stops to come without a spin */
 };
 
 /* ---- the table ---- */
@@ -397,17 +397,26 @@ static bool stop(struct tracer *tracer, struct traced *thread, unsigned patience
 static void translate(const struct user_regs_struct *from, struct registers *to)
 {
 	*to = (struct registers){
-		.value = {
-			[REGISTER_RAX] = from->rax, [REGISTER_RDX] = from->rdx,
-			[REGISTER_RCX] = from->rcx, [REGISTER_RBX] = from->rbx,
-			[REGISTER_RSI] = from->rsi, [REGISTER_RDI] = from->rdi,
-			[REGISTER_RBP] = from->rbp, [REGISTER_RSP] = from->rsp,
-			[REGISTER_R8] = from->r8, [REGISTER_R9] = from->r9,
-			[REGISTER_R10] = from->r10, [REGISTER_R11] = from->r11,
-			[REGISTER_R12] = from->r12, [REGISTER_R13] = from->r13,
-			[REGISTER_R14] = from->r14, [REGISTER_R15] = from->r15,
-			[REGISTER_RIP] = from->rip,
-		},
+		.value =
+			{
+				[REGISTER_RAX] = from->rax,
+				[REGISTER_RDX] = from->rdx,
+				[REGISTER_RCX] = from->rcx,
+				[REGISTER_RBX] = from->rbx,
+				[REGISTER_RSI] = from->rsi,
+				[REGISTER_RDI] = from->rdi,
+				[REGISTER_RBP] = from->rbp,
+				[REGISTER_RSP] = from->rsp,
+				[REGISTER_R8] = from->r8,
+				[REGISTER_R9] = from->r9,
+				[REGISTER_R10] = from->r10,
+				[REGISTER_R11] = from->r11,
+				[REGISTER_R12] = from->r12,
+				[REGISTER_R13] = from->r13,
+				[REGISTER_R14] = from->r14,
+				[REGISTER_R15] = from->r15,
+				[REGISTER_RIP] = from->rip,
+			},
 		.fs_base = from->fs_base,
 		.known = (1u << REGISTER_COUNT) - 1,
 	};

@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum {
-	REGISTER_LIMIT = 17,          /* libunwind's columns: RAX..R15 and the return address */
-	PROGRAM_LIMIT = 1 << 20,      /* bytes of one program */
-	REMEMBER_LIMIT = 64,          /* nested DW_CFA_remember_state: an allocation each */
+	REGISTER_LIMIT = 17,	 /* libunwind's columns: RAX..R15 and the return address */
+	PROGRAM_LIMIT = 1 << 20, /* bytes of one program */
+	REMEMBER_LIMIT = 64,	 /* nested DW_CFA_remember_state: an allocation each */
 	DW_CFA_GNU_negative_offset = 0x2f,
 };
 
@@ -72,14 +72,25 @@ static uint64_t take_uleb(struct input *in)
 static uint64_t take_raw(struct input *in, uint8_t encoding)
 {
 	switch (encoding & 0x0f) {
-	case DW_EH_PE_absptr: case DW_EH_PE_udata8: case DW_EH_PE_sdata8: return take(in, 8);
-	case DW_EH_PE_udata2: return take(in, 2);
-	case DW_EH_PE_udata4: return take(in, 4);
-	case DW_EH_PE_sdata2: return (uint64_t)(int16_t)take(in, 2);
-	case DW_EH_PE_sdata4: return (uint64_t)(int32_t)take(in, 4);
-	case DW_EH_PE_uleb128: return take_uleb(in);
-	case DW_EH_PE_sleb128: return take_leb(in, true);
-	default: in->failed = true; return 0;
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		return take(in, 8);
+	case DW_EH_PE_udata2:
+		return take(in, 2);
+	case DW_EH_PE_udata4:
+		return take(in, 4);
+	case DW_EH_PE_sdata2:
+		return (uint64_t)(int16_t)take(in, 2);
+	case DW_EH_PE_sdata4:
+		return (uint64_t)(int32_t)take(in, 4);
+	case DW_EH_PE_uleb128:
+		return take_uleb(in);
+	case DW_EH_PE_sleb128:
+		return take_leb(in, true);
+	default:
+		in->failed = true;
+		return 0;
 	}
 }
 
@@ -91,9 +102,13 @@ static uint64_t take_pointer(struct input *in, uint8_t encoding)
 		return 0;
 	const uint64_t value = take_raw(in, encoding);
 	switch (encoding & 0x70) {
-	case DW_EH_PE_absptr: return value;
-	case DW_EH_PE_pcrel: return value ? value + here : 0;
-	default: in->failed = true; return 0;
+	case DW_EH_PE_absptr:
+		return value;
+	case DW_EH_PE_pcrel:
+		return value ? value + here : 0;
+	default:
+		in->failed = true;
+		return 0;
 	}
 }
 
@@ -117,11 +132,20 @@ static void read_augmentation(struct input *in, const char *letters, struct cie 
 		in->failed = true;
 	for (letters++; *letters && !in->failed; letters++) {
 		switch (*letters) {
-		case 'L': cie->lsda_encoding = take(in, 1); break;
-		case 'R': cie->fde_encoding = take(in, 1); break;
-		case 'P': take_pointer(in, take(in, 1)); break;
-		case 'S': cie->signal_frame = true; break;
-		default: in->failed = true;
+		case 'L':
+			cie->lsda_encoding = take(in, 1);
+			break;
+		case 'R':
+			cie->fde_encoding = take(in, 1);
+			break;
+		case 'P':
+			take_pointer(in, take(in, 1));
+			break;
+		case 'S':
+			cie->signal_frame = true;
+			break;
+		default:
+			in->failed = true;
 		}
 	}
 	/* libunwind takes the program to start after the last letter's data. */
@@ -131,7 +155,7 @@ static void read_augmentation(struct input *in, const char *letters, struct cie 
 
 static bool read_cie(const struct cfi_section *section, size_t offset, struct cie *cie)
 {
-	struct input in = { .section = section, .at = offset, .end = section->size };
+	struct input in = {.section = section, .at = offset, .end = section->size};
 	if (offset >= section->size)
 		return false;
 	const uint64_t length = take(&in, 4);
@@ -149,7 +173,7 @@ static bool read_cie(const struct cfi_section *section, size_t offset, struct ci
 	}
 	if (in.failed || id != 0 || (version != 1 && version != 3))
 		return false;
-	*cie = (struct cie){ .fde_encoding = DW_EH_PE_udata8, .lsda_encoding = DW_EH_PE_omit };
+	*cie = (struct cie){.fde_encoding = DW_EH_PE_udata8, .lsda_encoding = DW_EH_PE_omit};
 	take_uleb(&in);
 	take_leb(&in, true);
 	const uint64_t column = version == 1 ? take(&in, 1) : take_uleb(&in);
@@ -162,7 +186,7 @@ static bool read_cie(const struct cfi_section *section, size_t offset, struct ci
 enum cfi_kind cfi_read(const struct cfi_section *section, size_t offset, struct cfi_fde *fde,
 		       size_t *next)
 {
-	struct input in = { .section = section, .at = offset, .end = section->size };
+	struct input in = {.section = section, .at = offset, .end = section->size};
 	if (offset >= section->size)
 		return CFI_END;
 	const uint64_t length = take(&in, 4);
@@ -204,30 +228,60 @@ static bool check_expression(struct input in)
 			continue;
 		}
 		switch (op) {
-		case DW_OP_const1u: case DW_OP_const1s: case DW_OP_pick: case DW_OP_deref_size:
+		case DW_OP_const1u:
+		case DW_OP_const1s:
+		case DW_OP_pick:
+		case DW_OP_deref_size:
 			skip(&in, 1);
 			break;
-		case DW_OP_const2u: case DW_OP_const2s:
+		case DW_OP_const2u:
+		case DW_OP_const2s:
 			skip(&in, 2);
 			break;
-		case DW_OP_const4u: case DW_OP_const4s:
+		case DW_OP_const4u:
+		case DW_OP_const4s:
 			skip(&in, 4);
 			break;
-		case DW_OP_const8u: case DW_OP_const8s: case DW_OP_addr:
+		case DW_OP_const8u:
+		case DW_OP_const8s:
+		case DW_OP_addr:
 			skip(&in, 8);
 			break;
-		case DW_OP_constu: case DW_OP_consts: case DW_OP_plus_uconst:
+		case DW_OP_constu:
+		case DW_OP_consts:
+		case DW_OP_plus_uconst:
 			take_uleb(&in);
 			break;
-		case DW_OP_skip: case DW_OP_bra:
+		case DW_OP_skip:
+		case DW_OP_bra:
 			if (take(&in, 2) & 0x8000)
 				return false;
 			break;
-		case DW_OP_deref: case DW_OP_dup: case DW_OP_drop: case DW_OP_over: case DW_OP_swap:
-		case DW_OP_rot: case DW_OP_abs: case DW_OP_and: case DW_OP_minus: case DW_OP_mul:
-		case DW_OP_neg: case DW_OP_not: case DW_OP_or: case DW_OP_plus: case DW_OP_shl:
-		case DW_OP_shr: case DW_OP_shra: case DW_OP_xor: case DW_OP_le: case DW_OP_ge:
-		case DW_OP_eq: case DW_OP_lt: case DW_OP_gt: case DW_OP_ne: case DW_OP_nop:
+		case DW_OP_deref:
+		case DW_OP_dup:
+		case DW_OP_drop:
+		case DW_OP_over:
+		case DW_OP_swap:
+		case DW_OP_rot:
+		case DW_OP_abs:
+		case DW_OP_and:
+		case DW_OP_minus:
+		case DW_OP_mul:
+		case DW_OP_neg:
+		case DW_OP_not:
+		case DW_OP_or:
+		case DW_OP_plus:
+		case DW_OP_shl:
+		case DW_OP_shr:
+		case DW_OP_shra:
+		case DW_OP_xor:
+		case DW_OP_le:
+		case DW_OP_ge:
+		case DW_OP_eq:
+		case DW_OP_lt:
+		case DW_OP_gt:
+		case DW_OP_ne:
+		case DW_OP_nop:
 			break;
 		default:
 			return false;
@@ -237,8 +291,8 @@ static bool check_expression(struct input in)
 }
 
 struct check {
-	bool has_cfa;        /* a CFA rule exists by now */
-	bool foreign;        /* the instruction is about a register without a column (XMM6 ...) */
+	bool has_cfa;	     /* a CFA rule exists by now */
+	bool foreign;	     /* the instruction is about a register without a column (XMM6 ...) */
 	unsigned remembered; /* DW_CFA_remember_state not restored yet */
 	struct cfi_verdict *verdict;
 };
@@ -258,7 +312,7 @@ static bool patch(struct check *check, size_t start, size_t end, uint8_t first)
 	struct cfi_verdict *const verdict = check->verdict;
 	if (verdict->patch_count == CFI_PATCH_LIMIT)
 		return false;
-	verdict->patches[verdict->patch_count++] = (struct cfi_patch){ start, end, first };
+	verdict->patches[verdict->patch_count++] = (struct cfi_patch){start, end, first};
 	return true;
 }
 
@@ -292,7 +346,8 @@ static bool check_instruction(struct input *in, struct check *check)
 	switch (op & 0xc0) {
 	case DW_CFA_advance_loc:
 		return check->has_cfa;
-	case DW_CFA_offset: case DW_CFA_restore:
+	case DW_CFA_offset:
+	case DW_CFA_restore:
 		check->foreign = (op & 0x3f) >= REGISTER_LIMIT;
 		if ((op & 0xc0) == DW_CFA_offset)
 			take_uleb(in);
@@ -301,30 +356,43 @@ static bool check_instruction(struct input *in, struct check *check)
 	switch (op) {
 	case DW_CFA_nop:
 		return true;
-	case DW_CFA_advance_loc1: skip(in, 1); return check->has_cfa;
-	case DW_CFA_advance_loc2: skip(in, 2); return check->has_cfa;
-	case DW_CFA_advance_loc4: skip(in, 4); return check->has_cfa;
-	case DW_CFA_def_cfa: case DW_CFA_def_cfa_sf:
+	case DW_CFA_advance_loc1:
+		skip(in, 1);
+		return check->has_cfa;
+	case DW_CFA_advance_loc2:
+		skip(in, 2);
+		return check->has_cfa;
+	case DW_CFA_advance_loc4:
+		skip(in, 4);
+		return check->has_cfa;
+	case DW_CFA_def_cfa:
+	case DW_CFA_def_cfa_sf:
 		return take_cfa(in, check) && (take_uleb(in), true);
 	case DW_CFA_def_cfa_register:
 		return check->has_cfa && take_cfa(in, check);
-	case DW_CFA_def_cfa_offset: case DW_CFA_def_cfa_offset_sf: case DW_CFA_GNU_args_size:
+	case DW_CFA_def_cfa_offset:
+	case DW_CFA_def_cfa_offset_sf:
+	case DW_CFA_GNU_args_size:
 		take_uleb(in);
 		return true;
 	case DW_CFA_def_cfa_expression:
 		check->has_cfa = true;
 		return take_expression(in, check);
-	case DW_CFA_expression: case DW_CFA_val_expression:
+	case DW_CFA_expression:
+	case DW_CFA_val_expression:
 		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		return take_expression(in, check);
 	case DW_CFA_register:
 		return check_moved(in, check);
-	case DW_CFA_offset_extended: case DW_CFA_offset_extended_sf:
+	case DW_CFA_offset_extended:
+	case DW_CFA_offset_extended_sf:
 	case DW_CFA_GNU_negative_offset:
 		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		take_uleb(in);
 		return true;
-	case DW_CFA_restore_extended: case DW_CFA_undefined: case DW_CFA_same_value:
+	case DW_CFA_restore_extended:
+	case DW_CFA_undefined:
+	case DW_CFA_same_value:
 		check->foreign = take_uleb(in) >= REGISTER_LIMIT;
 		return true;
 	case DW_CFA_remember_state:
@@ -339,7 +407,7 @@ static bool check_instruction(struct input *in, struct check *check)
 static bool check_program(const struct cfi_section *section, size_t at, size_t end,
 			  struct check *check)
 {
-	struct input in = { .section = section, .at = at, .end = end };
+	struct input in = {.section = section, .at = at, .end = end};
 	if (end - at > PROGRAM_LIMIT)
 		return false;
 	while (in.at < in.end) {
@@ -357,7 +425,7 @@ static bool check_program(const struct cfi_section *section, size_t at, size_t e
 bool cfi_check(const struct cfi_section *section, const struct cfi_fde *fde,
 	       struct cfi_verdict *verdict)
 {
-	struct check check = { .verdict = verdict };
+	struct check check = {.verdict = verdict};
 	verdict->expressions = false;
 	verdict->patch_count = 0;
 	if (!check_program(section, fde->cie_program, fde->cie_program_end, &check))

@@ -94,7 +94,7 @@ static bool decompress(const uint8_t *packed, size_t packed_size, struct cfi_sec
 void debug_frame_load(const struct module *module, struct cfi_section *section)
 {
 	const struct module_section *const found = module_section(module, ".debug_frame");
-	*section = (struct cfi_section){ .start = DEBUG_FRAME_ADDRESS };
+	*section = (struct cfi_section){.start = DEBUG_FRAME_ADDRESS};
 	if (!found || found->type == SHT_NOBITS || found->size > CFI_SECTION_LIMIT)
 		return;
 	_cleanup_free_ uint8_t *bytes = alloc_zeroed(found->size + 16, 1);

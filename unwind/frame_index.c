@@ -17,7 +17,7 @@
 
 struct index_entry {
 	uint64_t start; /* run-time address of the code */
-	size_t offset;  /* of the FDE in its section */
+	size_t offset;	/* of the FDE in its section */
 };
 
 struct index {
@@ -58,7 +58,7 @@ static void walk_section(const struct cfi_section *section, struct index *index)
 			continue;
 		index->entries = alloc_room(index->entries, &index->capacity, index->count + 1,
 					    sizeof(*index->entries));
-		index->entries[index->count++] = (struct index_entry){ fde.start, at };
+		index->entries[index->count++] = (struct index_entry){fde.start, at};
 	}
 	if (index->count)
 		qsort(index->entries, index->count, sizeof(*index->entries), compare_entries);
@@ -88,8 +88,7 @@ static size_t rest_of_segment(const struct module *module, uint64_t vaddr)
 }
 
 /* "01 1b 03 3b", the distance to .eh_frame, the count, then the table. */
-static void load_header(struct frame_index *index, const struct module *module,
-			uint64_t *eh_frame)
+static void load_header(struct frame_index *index, const struct module *module, uint64_t *eh_frame)
 {
 	const uint64_t size = module->eh_frame_hdr_size;
 	int32_t distance;
@@ -178,8 +177,7 @@ static bool find_in_index(const struct index *index, const struct cfi_section *s
 		else
 			high = middle;
 	}
-	return low > 0 &&
-	       cfi_read(section, index->entries[low - 1].offset, fde, &next) == CFI_FDE;
+	return low > 0 && cfi_read(section, index->entries[low - 1].offset, fde, &next) == CFI_FDE;
 }
 
 static struct frame_index *index_of(struct module *module)
@@ -192,8 +190,8 @@ static struct frame_index *index_of(struct module *module)
 static bool find_in_eh_frame(struct module *module, uint64_t vaddr, struct cfi_fde *fde)
 {
 	const struct frame_index *const index = index_of(module);
-	return index->table ? find_in_table(index, module, vaddr, fde) :
-			      find_in_index(&index->walked, &index->eh_frame,
+	return index->table ? find_in_table(index, module, vaddr, fde)
+			    : find_in_index(&index->walked, &index->eh_frame,
 					    module->load_bias + vaddr, fde);
 }
 

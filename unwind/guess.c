@@ -13,18 +13,18 @@
 #include <sys/mman.h>
 
 enum {
-	SCAN_WORDS = 4096,            /* above SP */
-	FRAME_POINTER_WORDS = 64,     /* below the candidate, where it may have been pushed */
+	SCAN_WORDS = 4096,	  /* above SP */
+	FRAME_POINTER_WORDS = 64, /* below the candidate, where it may have been pushed */
 	FRAME_POINTER_REACH = 32 << 20,
 	READ_WORDS = 64,
-	NESTED_LIMIT = 4,             /* activations without information that a trial may pass */
+	NESTED_LIMIT = 4, /* activations without information that a trial may pass */
 };
 
 /* Why a word may be our return address, best first. */
 enum evidence {
 	EVIDENCE_CERTAIN, /* our function's epilogue takes it, or its prologue put it here */
 	EVIDENCE_STRONG,  /* the call is of our function, or of one before it */
-	EVIDENCE_WEAK,    /* the call may lead anywhere */
+	EVIDENCE_WEAK,	  /* the call may lead anywhere */
 	EVIDENCE_WEAKEST, /* the call is of another function, which seems not to jump on */
 	EVIDENCE_NONE,
 };
@@ -56,9 +56,10 @@ static enum evidence judge(struct unwinder *unwinder, const struct place *place,
 	if (place->taken == slot)
 		return EVIDENCE_CERTAIN;
 	if (ours)
-		return !place->taken && prologue_gives_slot(place->module, target,
-							      place->registers, slot) ?
-		       EVIDENCE_CERTAIN : EVIDENCE_STRONG;
+		return !place->taken && prologue_gives_slot(place->module, target, place->registers,
+							    slot)
+			       ? EVIDENCE_CERTAIN
+			       : EVIDENCE_STRONG;
 	if (kind == CALL_UNKNOWN || (kind == CALL_TO && call_target_jumps(unwinder, target)))
 		return EVIDENCE_WEAK;
 	return EVIDENCE_WEAKEST;
@@ -129,9 +130,9 @@ static bool try_candidate(struct unwinder *unwinder, const struct place *place, 
  */
 static bool take_signal_frame(struct unwinder *unwinder, struct registers *registers)
 {
-	static const uint8_t code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05 };
+	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
 	static const uint8_t order[] = {
-		REGISTER_R8, REGISTER_R9, REGISTER_R10, REGISTER_R11, REGISTER_R12, REGISTER_R13,
+		REGISTER_R8,  REGISTER_R9,  REGISTER_R10, REGISTER_R11, REGISTER_R12, REGISTER_R13,
 		REGISTER_R14, REGISTER_R15, REGISTER_RDI, REGISTER_RSI, REGISTER_RBP, REGISTER_RBX,
 		REGISTER_RDX, REGISTER_RAX, REGISTER_RCX, REGISTER_RSP, REGISTER_RIP,
 	};
@@ -197,7 +198,7 @@ static bool scan(struct unwinder *unwinder, const struct place *place, size_t co
 	uint8_t evidence[SCAN_WORDS];
 	bool found = false;
 	count = judge_words(unwinder, place, evidence, count, caller, &found);
-	for (int class = EVIDENCE_STRONG; class < EVIDENCE_NONE && !found; class++)
+	for (int class = EVIDENCE_STRONG; class < EVIDENCE_NONE && !found; class ++)
 		for (size_t i = 0; i < count && !found && unwinder->guess_walks; i++)
 			found = evidence[i] == class &&
 				try_candidate(unwinder, place,
@@ -211,7 +212,7 @@ static bool find_caller(struct unwinder *unwinder, const struct registers *regis
 {
 	const remote_addr pc = registers->value[REGISTER_RIP] - !exact;
 	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
-	struct place place = { .registers = registers, .nested = nested };
+	struct place place = {.registers = registers, .nested = nested};
 	if (mapping && mapping->module) {
 		place.module = mapping->module;
 		place.gap = place.module->load_bias +
@@ -228,7 +229,7 @@ static bool find_caller(struct unwinder *unwinder, const struct registers *regis
 static bool find_bad_caller(struct unwinder *unwinder, const struct registers *registers,
 			    struct registers *caller)
 {
-	const struct place place = { .registers = registers };
+	const struct place place = {.registers = registers};
 	return scan(unwinder, &place, 1, caller);
 }
 

@@ -15,14 +15,14 @@
 /* ---- cfi.c: one section of CIEs and FDEs in .eh_frame's form ------------------------------- */
 
 struct cfi_section {
-	uint8_t *bytes;    /* zero-padded to a multiple of 8; NULL: none */
-	size_t size;       /* without the padding */
+	uint8_t *bytes;	   /* zero-padded to a multiple of 8; NULL: none */
+	size_t size;	   /* without the padding */
 	remote_addr start; /* where libunwind sees the bytes */
 };
 
 struct cfi_fde {
-	size_t offset;            /* in the section */
-	remote_addr start, end;   /* the code it covers, at run time */
+	size_t offset;		/* in the section */
+	remote_addr start, end; /* the code it covers, at run time */
 	size_t program, program_end;
 	size_t cie_program, cie_program_end;
 	bool signal_frame;
@@ -84,7 +84,7 @@ enum row_kind {
 	ROW_NO_INFO,  /* code, without unwind information */
 	ROW_NOT_CODE, /* mapped, not executable */
 	ROW_UNMAPPED,
-	ROW_BAD,      /* corrupt unwind information */
+	ROW_BAD, /* corrupt unwind information */
 };
 
 /* libunwind's register state is 184 bytes on x86-64; 328 when built for the Microsoft ABI too. */
@@ -98,17 +98,17 @@ struct unwind_row {
 };
 
 enum row_key {
-	ROW_KEY_ROW,    /* index in rows */
-	ROW_KEY_CALL,   /* call_site.c: the call before it, | the other module's id + 1 << 8 */
+	ROW_KEY_ROW,	/* index in rows */
+	ROW_KEY_CALL,	/* call_site.c: the call before it, | the other module's id + 1 << 8 */
 	ROW_KEY_TARGET, /* likewise: what it calls */
-	ROW_KEY_JUMPS,  /* may this function jump to another? */
+	ROW_KEY_JUMPS,	/* may this function jump to another? */
 };
 
 struct unwinder {
 	struct module_table *modules;
-	uint64_t generation;        /* of the table that the rows were made from */
+	uint64_t generation; /* of the table that the rows were made from */
 	unw_addr_space_t space;
-	struct table row_index;     /* (address, enum row_key) -> index in rows, or an answer */
+	struct table row_index; /* (address, enum row_key) -> index in rows, or an answer */
 	struct unwind_row *rows;
 	size_t row_count;
 	const struct cfi_section *building; /* section of the row being made, or NULL */
@@ -118,9 +118,9 @@ struct unwinder {
 	/* The walk under way. */
 	struct registers registers;
 	const struct memory_reader *memory;
-	const struct cfi_section *section; /* of the row being applied, or NULL */
-	bool unknown_register;      /* an unknown register was read */
-	bool missing_memory;        /* the copy has no such bytes */
+	const struct cfi_section *section;	      /* of the row being applied, or NULL */
+	bool unknown_register;			      /* an unknown register was read */
+	bool missing_memory;			      /* the copy has no such bytes */
 	size_t guess_walks, guess_steps, guess_words; /* left in this call */
 };
 
@@ -130,8 +130,7 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 void rows_flush(struct unwinder *unwinder);
 
 /* Keeps an answer beside the rows; may flush them. */
-void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key,
-		    uint32_t answer);
+void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer);
 
 /* ---- call_site.c: what a return address tells ---------------------------------------------- */
 

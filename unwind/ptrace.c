@@ -11,8 +11,8 @@
 
 struct oracle {
 	unw_addr_space_t plain; /* libunwind-ptrace's own, for its own lookup */
-	void *thread;           /* its argument */
-	bool no_info;           /* a lookup failed */
+	void *thread;		/* its argument */
+	bool no_info;		/* a lookup failed */
 };
 
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need,
@@ -43,8 +43,8 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
 {
 	struct oracle *const oracle = argument;
 	(void)space;
-	return write ? -UNW_EINVAL : _UPT_access_mem(oracle->plain, address, value, 0,
-						     oracle->thread);
+	return write ? -UNW_EINVAL
+		     : _UPT_access_mem(oracle->plain, address, value, 0, oracle->thread);
 }
 
 static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *value, int write,
@@ -52,8 +52,8 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *v
 {
 	struct oracle *const oracle = argument;
 	(void)space;
-	return write ? -UNW_EBADREG : _UPT_access_reg(oracle->plain, number, value, 0,
-						      oracle->thread);
+	return write ? -UNW_EBADREG
+		     : _UPT_access_reg(oracle->plain, number, value, 0, oracle->thread);
 }
 
 static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t *value, int write,

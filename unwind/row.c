@@ -40,7 +40,7 @@ static bool make_state(struct unwinder *unwinder, const struct cfi_section *sect
 		       const struct cfi_fde *fde, const struct cfi_verdict *verdict,
 		       remote_addr address, struct unwind_row *row)
 {
-	struct wanted wanted = { .address = address, .row = row };
+	struct wanted wanted = {.address = address, .row = row};
 	const struct registers saved = unwinder->registers;
 	unw_cursor_t cursor;
 	unwinder->registers.value[REGISTER_RIP] = address;
@@ -70,9 +70,9 @@ static void make_row(struct unwinder *unwinder, remote_addr address, struct unwi
 	if (!(mapping->protection & PROT_EXEC))
 		return;
 	row->kind = ROW_NO_INFO;
-	if (!mapping->module || !frame_index_find(mapping->module,
-						  address - mapping->module->load_bias, &fde,
-						  &section))
+	if (!mapping->module ||
+	    !frame_index_find(mapping->module, address - mapping->module->load_bias, &fde,
+			      &section))
 		return;
 	row->kind = ROW_BAD;
 	if (!cfi_check(section, &fde, &verdict) ||
@@ -104,8 +104,7 @@ void rows_flush(struct unwinder *unwinder)
 	unwinder->row_count = 0;
 }
 
-void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key,
-		    uint32_t answer)
+void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer)
 {
 	if (unwinder->row_index.count >= 4 * ROW_LIMIT)
 		rows_flush(unwinder);

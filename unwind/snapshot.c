@@ -57,7 +57,7 @@ static void place_refresh(struct place *place)
 /* The cursor's registers, for a start from here by other means. */
 static void place_registers(struct place *place, struct registers *registers)
 {
-	struct registers now = { .fs_base = registers->fs_base };
+	struct registers now = {.fs_base = registers->fs_base};
 	for (int i = 0; i < REGISTER_COUNT; i++) {
 		unw_word_t value;
 		if (unw_get_reg(&place->cursor, i, &value) < 0)
@@ -82,8 +82,9 @@ static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *
 	const int result = unw_apply_reg_state(&place->cursor, (void *)row->state);
 	unwinder->section = NULL;
 	if (result < 0)
-		return unwinder->unknown_register ? UNWIND_END_REGISTER :
-		       unwinder->missing_memory ? UNWIND_END_STACK_COPY : UNWIND_END_BAD;
+		return unwinder->unknown_register ? UNWIND_END_REGISTER
+		       : unwinder->missing_memory ? UNWIND_END_STACK_COPY
+						  : UNWIND_END_BAD;
 	place_refresh(place);
 	/* A signal may come from a call through NULL; elsewhere 0 is nobody's return address. */
 	if (result == 0 || (place->pc == 0 && !signal_frame))
@@ -97,14 +98,17 @@ static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *
 static enum unwind_end end_of_row(const struct unwind_row *row)
 {
 	switch (row->kind) {
-	case ROW_NO_INFO: return UNWIND_END_NO_INFO;
-	case ROW_UNMAPPED: case ROW_NOT_CODE: return UNWIND_END_UNMAPPED;
-	default: return UNWIND_END_BAD;
+	case ROW_NO_INFO:
+		return UNWIND_END_NO_INFO;
+	case ROW_UNMAPPED:
+	case ROW_NOT_CODE:
+		return UNWIND_END_UNMAPPED;
+	default:
+		return UNWIND_END_BAD;
 	}
 }
 
-static void add_frame(struct unwind_stack *stack, struct place *place,
-		      const struct unwind_row *row)
+static void add_frame(struct unwind_stack *stack, struct place *place, const struct unwind_row *row)
 {
 	struct unwind_frame *const frame = unwind_stack_add(stack);
 	frame->pc = place->pc;
@@ -124,7 +128,7 @@ static bool may_go_on(struct unwinder *unwinder, const struct unwind_stack *stac
 enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
 			      struct unwind_stack *stack)
 {
-	struct place place = { .exact = *exact };
+	struct place place = {.exact = *exact};
 	unwinder->registers = *registers;
 	if (unw_init_remote(&place.cursor, unwinder->space, unwinder) < 0)
 		return UNWIND_END_REGISTER;

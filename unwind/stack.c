@@ -12,7 +12,7 @@
 
 void unwind_stack_init(struct unwind_stack *stack)
 {
-	*stack = (struct unwind_stack){ .end = UNWIND_END_NO_INFO };
+	*stack = (struct unwind_stack){.end = UNWIND_END_NO_INFO};
 }
 
 void unwind_stack_release(struct unwind_stack *stack)

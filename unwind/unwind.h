@@ -15,28 +15,35 @@ enum unwind_pc_kind {
 	UNWIND_PC_RETURN, /* a return address: the call is at PC-1 */
 };
 
-enum unwind_saved { UNWIND_RBX, UNWIND_RBP, UNWIND_R12, UNWIND_R13, UNWIND_R14, UNWIND_R15,
-		    UNWIND_SAVED_COUNT };
+enum unwind_saved {
+	UNWIND_RBX,
+	UNWIND_RBP,
+	UNWIND_R12,
+	UNWIND_R13,
+	UNWIND_R14,
+	UNWIND_R15,
+	UNWIND_SAVED_COUNT
+};
 
 struct unwind_frame {
-	remote_addr pc;  /* not decremented */
-	remote_addr sp;  /* this activation owns [sp, cfa) */
-	remote_addr cfa; /* the caller's sp; 0: not known (outermost) */
+	remote_addr pc;			    /* not decremented */
+	remote_addr sp;			    /* this activation owns [sp, cfa) */
+	remote_addr cfa;		    /* the caller's sp; 0: not known (outermost) */
 	uint64_t saved[UNWIND_SAVED_COUNT]; /* callee-saved registers as they are in this frame */
-	uint8_t saved_known;  /* bit N: saved[N] holds */
-	uint8_t pc_kind;      /* enum unwind_pc_kind */
-	bool guessed;         /* reached without unwind information */
-	bool signal_frame;    /* the kernel's sigreturn trampoline: the next frame's PC is exact */
+	uint8_t saved_known;		    /* bit N: saved[N] holds */
+	uint8_t pc_kind;		    /* enum unwind_pc_kind */
+	bool guessed;			    /* reached without unwind information */
+	bool signal_frame; /* the kernel's sigreturn trampoline: the next frame's PC is exact */
 };
 
 enum unwind_end {
-	UNWIND_END_OUTERMOST,   /* the unwind information says that nobody called this */
-	UNWIND_END_UNMAPPED,    /* a PC in no known mapping: refresh the module table, try again */
-	UNWIND_END_NO_INFO,     /* no unwind information, and no guess held */
-	UNWIND_END_STACK_COPY,  /* needs stack bytes that were not copied */
-	UNWIND_END_REGISTER,    /* needs a register that is not known (blocked thread): stop it */
-	UNWIND_END_LIMIT,       /* too many frames */
-	UNWIND_END_BAD,         /* SP did not grow, or corrupt unwind information */
+	UNWIND_END_OUTERMOST,  /* the unwind information says that nobody called this */
+	UNWIND_END_UNMAPPED,   /* a PC in no known mapping: refresh the module table, try again */
+	UNWIND_END_NO_INFO,    /* no unwind information, and no guess held */
+	UNWIND_END_STACK_COPY, /* needs stack bytes that were not copied */
+	UNWIND_END_REGISTER,   /* needs a register that is not known (blocked thread): stop it */
+	UNWIND_END_LIMIT,      /* too many frames */
+	UNWIND_END_BAD,	       /* SP did not grow, or corrupt unwind information */
 };
 
 /* Frames innermost first. The array is kept and reused from call to call. */
