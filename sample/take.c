@@ -130,6 +130,24 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	return TAKE_OK;
 }
 
+/*
+ * A blocked thread tells its stack pointer and program counter, and the system call's arguments:
+ * the registers they were handed over in still hold them (glibc's vfork keeps its return address
+ * in RDI).
+ */
+static void fill_registers(const struct target_wait *wait, struct registers *registers)
+{
+	static const uint8_t arguments[] = {REGISTER_RDI, REGISTER_RSI, REGISTER_RDX,
+					    REGISTER_R10, REGISTER_R8,  REGISTER_R9};
+	registers->value[REGISTER_RSP] = wait->sp;
+	registers->value[REGISTER_RIP] = wait->pc;
+	registers->known = 1u << REGISTER_RSP | 1u << REGISTER_RIP;
+	for (size_t i = 0; i < sizeof(arguments) && wait->number >= 0; i++) {
+		registers->value[arguments[i]] = wait->arguments[i];
+		registers->known |= 1u << arguments[i];
+	}
+}
+
 static bool same_wait(const struct target_wait *a, const struct target_wait *b)
 {
 	return a->running == b->running && a->number == b->number && a->sp == b->sp &&
@@ -142,9 +160,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 	raw_sample_reset(raw);
 	raw->wait = *wait;
 	raw->time_ns = clock_now_ns();
-	raw->registers.value[REGISTER_RSP] = wait->sp;
-	raw->registers.value[REGISTER_RIP] = wait->pc;
-	raw->registers.known = 1u << REGISTER_RSP | 1u << REGISTER_RIP;
+	fill_registers(wait, &raw->registers);
 	copy_thread(taker, slot, raw);
 	struct target_wait now;
 	struct error error;

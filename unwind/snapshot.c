@@ -89,7 +89,9 @@ static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *
 	/* A signal may come from a call through NULL; elsewhere 0 is nobody's return address. */
 	if (result == 0 || (place->pc == 0 && !signal_frame))
 		return UNWIND_END_OUTERMOST;
-	if (signal_frame ? ++place->signal_frames > UNWIND_SIGNAL_LIMIT : place->sp <= sp)
+	/* glibc's vfork keeps its return address in a register: a leaf may have no stack at all. */
+	const bool grows = place->sp > sp || (place->sp == sp && place->exact);
+	if (signal_frame ? ++place->signal_frames > UNWIND_SIGNAL_LIMIT : !grows)
 		return UNWIND_END_BAD;
 	place->exact = signal_frame;
 	return UNWIND_END_LIMIT;
