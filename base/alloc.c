@@ -8,6 +8,7 @@
 #include <string.h>
 
 static _Atomic uint64_t allocations;
+static _Thread_local uint64_t allocations_here;
 
 static void *checked(void *memory)
 {
@@ -16,6 +17,7 @@ static void *checked(void *memory)
 		exit(1);
 	}
 	atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+	allocations_here++;
 	return memory;
 }
 
@@ -48,4 +50,9 @@ void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size)
 uint64_t alloc_count(void)
 {
 	return atomic_load_explicit(&allocations, memory_order_relaxed);
+}
+
+uint64_t alloc_count_here(void)
+{
+	return allocations_here;
 }

@@ -21,4 +21,7 @@ void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size);
 /* Number of allocations made so far through this file, by all threads; tests count with it. */
 uint64_t alloc_count(void);
 
+/* The same of the calling thread alone: what a pause allocates is counted with it. */
+uint64_t alloc_count_here(void);
+
 #endif

@@ -208,6 +208,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->live = NULL;
 	raw->tid = 0;
 	raw->time_ns = raw->pause_ns = 0;
+	raw->allocations = 0;
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
 	raw->stopped = raw->repeat = raw->has_native = false;

@@ -230,8 +230,9 @@ static double percentile_us(const struct recorder *recorder, double share)
 
 void recorder_log_pauses(const struct recorder *recorder)
 {
-	log_debug("pause", "n=%llu p50=%.1fus p90=%.1fus p99=%.1fus max=%.1fus",
+	log_debug("pause", "n=%llu p50=%.1fus p90=%.1fus p99=%.1fus max=%.1fus allocating=%llu",
 		  (unsigned long long)recorder->pause_count, percentile_us(recorder, 0.5),
 		  percentile_us(recorder, 0.9), percentile_us(recorder, 0.99),
-		  (double)recorder->pause_max_ns / 1000);
+		  (double)recorder->pause_max_ns / 1000,
+		  (unsigned long long)recorder->allocating_pauses);
 }

@@ -9,7 +9,7 @@
 #include "sample/queue.h"
 #include "sample/schedule.h"
 
-enum { PAUSE_BUCKETS = 10000, PAUSE_BUCKET_NS = 100 };
+enum { PAUSE_BUCKETS = 10000, PAUSE_BUCKET_NS = 100, PAUSE_WARM_UP = 100 };
 
 struct recorder {
 	struct target *target;
@@ -57,6 +57,7 @@ struct recorder {
 	uint64_t seen_threads;
 	uint32_t pauses[PAUSE_BUCKETS + 1]; /* the last: longer */
 	uint64_t pause_count, pause_max_ns;
+	uint64_t allocating_pauses; /* that allocated, warm-up left out */
 	uint64_t start_ns, end_ns;
 	time_t start_time;
 

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
 	/* In an epilogue, the unwind information of a just popped register still names its place.
@@ -119,6 +121,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 {
 	raw_sample_reset(raw);
 	struct error error;
+	uint64_t allocations = alloc_count_here();
 	uint64_t before = clock_now_ns();
 	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
 		return result_of(slot, &error);
@@ -126,6 +129,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	take_stopped(taker, slot, raw);
 	/* Read before the resume: that may hand our CPU to the thread at once. */
 	raw->pause_ns = clock_now_ns() - before;
+	raw->allocations = (uint32_t)(alloc_count_here() - allocations);
 	tracer_resume(taker->tracer, slot->tid);
 	return TAKE_OK;
 }
@@ -138,7 +142,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 static void fill_registers(const struct target_wait *wait, struct registers *registers)
 {
 	static const uint8_t arguments[] = {REGISTER_RDI, REGISTER_RSI, REGISTER_RDX,
-					    REGISTER_R10, REGISTER_R8,  REGISTER_R9};
+					    REGISTER_R10, REGISTER_R8,	REGISTER_R9};
 	registers->value[REGISTER_RSP] = wait->sp;
 	registers->value[REGISTER_RIP] = wait->pc;
 	registers->known = 1u << REGISTER_RSP | 1u << REGISTER_RIP;

@@ -109,10 +109,11 @@ static void remember_stack(struct recorder *recorder, struct thread_slot *slot)
 	slot->last_count = decoder->stack_count + root;
 }
 
-static void count_pause(struct recorder *recorder, uint64_t pause_ns)
+static void count_pause(struct recorder *recorder, uint64_t pause_ns, uint32_t allocations)
 {
 	uint64_t bucket = pause_ns / PAUSE_BUCKET_NS;
 	recorder->pauses[bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS]++;
+	recorder->allocating_pauses += allocations && recorder->pause_count >= PAUSE_WARM_UP;
 	recorder->pause_count++;
 	recorder->counts.stopped_ns += pause_ns;
 	if (pause_ns > recorder->pause_max_ns)
@@ -147,7 +148,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	struct decode_facts facts;
 	enum decode_result result = decode_sample(&recorder->decoder, raw, &facts);
 	if (raw->stopped)
-		count_pause(recorder, raw->pause_ns);
+		count_pause(recorder, raw->pause_ns, raw->allocations);
 	if (facts.needs_register && !raw->stopped)
 		atomic_store(&slot->wants_stop, true);
 	if (facts.stale_join)
