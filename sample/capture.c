@@ -151,6 +151,7 @@ void capture_sample(struct capture *capture, const struct raw_sample *raw)
 	put_u64(capture, raw->time_ns);
 	put_bytes(capture, &raw->registers, sizeof(raw->registers));
 	put_u8(capture, raw->stopped);
+	put_u8(capture, raw->unjoined);
 	put_bytes(capture, &raw->wait, sizeof(raw->wait));
 	put_u8(capture, raw->runtime != NULL);
 	put_u32(capture, raw->tstate_count);

@@ -397,6 +397,20 @@ static void learn_rbx(struct decoder *decoder, const struct raw_sample *raw,
 		atomic_store(&raw->slot->learned, join_rbx(&decoder->join, native));
 }
 
+/*
+ * A young thread inside the interpreter whose thread state has not been found: it would be shown
+ * without the Python frames that it has.
+ */
+static bool lacks_python(const struct raw_sample *raw, const struct unwind_stack *native)
+{
+	if (!raw->unjoined || !raw->runtime || raw->tstate_count > 0)
+		return false;
+	for (size_t i = 0; native && i < native->count; i++)
+		if (python_runtime_owns(raw->runtime, native->frames[i].pc - 1))
+			return true;
+	return false;
+}
+
 enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
 				 struct decode_facts *facts)
 {
@@ -408,6 +422,10 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	if (decoder->options->native || decoder->options->join == JOIN_RBX)
 		native = native_stack(decoder, raw);
 	learn_rbx(decoder, raw, native);
+	if (lacks_python(raw, native)) {
+		facts->stale_join = true;
+		return DECODE_TORN;
+	}
 	struct error error = {0};
 	uint32_t states = 0;
 	if (python && !read_python(decoder, raw, native, &states, &error)) {

@@ -53,6 +53,7 @@ struct raw_sample {
 	struct registers registers;
 	bool stopped;		 /* false: blocked and read as it was */
 	bool repeat;		 /* the thread has not run since its last sample */
+	bool unjoined;		 /* of a young thread that Python may know by now: see decode.c */
 	uint64_t epoch;		 /* how often the target had executed another program */
 	struct target_wait wait; /* of a blocked thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
@@ -93,6 +94,9 @@ void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
 /* Copies what there is of a range whose end is a guess, up to the first hole. */
 void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *target,
 			      const struct target_range *range);
+
+/* True when the range is in the copy. */
+bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size);
 
 /* Adds a range whose bytes the caller fills in (replay, tests). NULL when there is no room. */
 uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size);
@@ -146,7 +150,9 @@ struct thread_slot {
 	uint64_t skip_until_ns; /* back-off of an uninterruptible thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
-	uint64_t thread_id; /* pthread_self(), once joined; 0: not known */
+	uint64_t thread_id;	 /* pthread_self(), once joined; 0: not known */
+	unsigned unjoined_scans; /* looks at the list of threads since which Python does not know it
+				  */
 	struct prediction prediction;
 	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */

@@ -174,6 +174,12 @@ static bool read_raw(const struct memory_reader *reader, remote_addr address, vo
 	return true;
 }
 
+bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	return find_span(raw, address, size) || find_exact(raw, address, size) ||
+	       find_large(raw, address, size);
+}
+
 struct raw_sample *raw_sample_new(void)
 {
 	struct raw_sample *raw = alloc_zeroed(1, sizeof(*raw));
@@ -211,7 +217,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->allocations = 0;
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
-	raw->stopped = raw->repeat = raw->has_native = false;
+	raw->stopped = raw->repeat = raw->has_native = raw->unjoined = false;
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
 	raw->namespace_tid = 0;

@@ -236,6 +236,7 @@ static bool read_raw(struct replay *replay, struct error *error)
 	raw->time_ns = get(replay, 8);
 	get_struct(replay, &raw->registers, sizeof(raw->registers));
 	raw->stopped = get(replay, 1);
+	raw->unjoined = get(replay, 1);
 	get_struct(replay, &raw->wait, sizeof(raw->wait));
 	if (get(replay, 1))
 		raw->runtime = decoder_runtime(&replay->decoder);

@@ -14,9 +14,7 @@
 
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
-	/* In an epilogue, the unwind information of a just popped register still names its place.
-	 */
-	RED_ZONE = 128,
+	RED_ZONE = 128,	     /* in an epilogue, a just popped register's place is still named */
 };
 
 /*
@@ -52,13 +50,15 @@ static void copy_memory(const struct taker *taker, struct thread_slot *slot, str
 	const struct target_range *ranges = NULL;
 	if (sure)
 		ranges = prediction_with_stack(&slot->prediction, stack, &count);
-	if (ranges) {
-		raw_sample_prefetch(raw, taker->target, ranges, count);
-		return;
+	if (!ranges) {
+		ranges = slot->prediction.spans;
+		count = slot->prediction.span_count;
 	}
-	raw_sample_prefetch(raw, taker->target, slot->prediction.spans,
-			    slot->prediction.span_count);
-	raw_sample_prefetch_some(raw, taker->target, &stack);
+	raw_sample_prefetch(raw, taker->target, ranges, count);
+	/* Its end was not known, or there is a hole before it (another stack than the thread's
+	 * own). */
+	if (!raw_sample_holds(raw, stack.address, 1))
+		raw_sample_prefetch_some(raw, taker->target, &stack);
 }
 
 /* Who this is in Python: known from before, or by fs_base now that it is stopped. */

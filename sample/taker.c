@@ -14,8 +14,9 @@
 #include "base/log.h"
 #include "sample/placement.h"
 
-static const uint64_t SCAN_NS = 20000000;	     /* threads that came and went in pairs */
-static const uint64_t COUNT_NS = 4000000;	     /* between two looks at how many there are */
+static const uint64_t SCAN_NS = 20000000; /* threads that came and went in pairs */
+static const uint64_t COUNT_NS = 4000000; /* between two looks at how many there are */
+enum { YOUNG_SCANS = 50 };
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
 static void notify(struct recorder *recorder)
@@ -71,17 +72,34 @@ static void join_threads(struct recorder *recorder)
 	slots_join(&recorder->slots, &taker->join);
 }
 
+/*
+ * A thread's state is listed before it has the thread's own ids (the parent makes it): a thread
+ * that nobody knows is looked up again at each scan while it is young, then now and then.
+ */
+static bool has_unjoined(struct recorder *recorder)
+{
+	bool found = false;
+	for (size_t i = 0; i < recorder->slots.count; i++) {
+		struct thread_slot *slot = recorder->slots.slots[i];
+		if (slot->gone || slot->tstate_count > 0)
+			continue;
+		found |= slot->unjoined_scans < YOUNG_SCANS ||
+			 slot->unjoined_scans % YOUNG_SCANS == 0;
+		slot->unjoined_scans++;
+	}
+	return found;
+}
+
 static bool scan(struct recorder *recorder, uint64_t now)
 {
 	struct error error;
 	recorder->scanned_ns = now;
 	recorder->thread_count = target_thread_count(recorder->target);
-	size_t before = recorder->slots.count;
 	if (!slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error)) {
 		end(recorder);
 		return false;
 	}
-	if (recorder->slots.count != before)
+	if (has_unjoined(recorder))
 		join_threads(recorder);
 	return seize_all(recorder);
 }
@@ -160,6 +178,7 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	raw->epoch = atomic_load(&recorder->epoch);
 	switch (result) {
 	case TAKE_OK:
+		raw->unjoined = slot->tstate_count == 0 && slot->unjoined_scans < YOUNG_SCANS;
 		if (!raw->repeat) {
 			check_join(recorder, raw);
 			take_learn(slot, raw);
