@@ -90,13 +90,8 @@ static bool stop(struct dumper *dumper, struct look *look, unsigned patience_us,
 		dumper->error = error;
 		dumper->failed = true;
 	}
-	struct target_wait wait;
 	look->again = false;
-	look->result = TAKE_GONE;
-	if (error.kind == ERROR_BUSY)
-		look->result = target_thread_wait(look->slot->files, &wait, NULL) && wait.running
-				       ? TAKE_LATE
-				       : TAKE_UNINTERRUPTIBLE;
+	look->result = take_failure(look->slot, &error);
 	return false;
 }
 

@@ -244,6 +244,9 @@ enum take_result {
 	TAKE_MOVED,	      /* it was blocked and woke up while it was copied: stop it instead */
 };
 
+/* What a failed stop means. */
+enum take_result take_failure(const struct thread_slot *slot, const struct error *error);
+
 /* Stops the thread, copies, resumes it. `raw` is reset and filled. */
 enum take_result take_running(struct taker *taker, struct thread_slot *slot,
 			      struct raw_sample *raw);

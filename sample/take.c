@@ -106,15 +106,12 @@ void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_samp
 		raw->has_native = unwind_thread_ptrace(slot->tid, &raw->native, NULL);
 }
 
-/* A thread that did not stop in time but is runnable merely got no CPU on a busy machine. */
-static enum take_result result_of(const struct thread_slot *slot, const struct error *error)
+/* A thread that did not stop in time and is not in uninterruptible sleep merely got no CPU. */
+enum take_result take_failure(const struct thread_slot *slot, const struct error *error)
 {
-	struct target_wait wait;
 	if (error->kind != ERROR_BUSY)
 		return TAKE_GONE;
-	if (target_thread_wait(slot->files, &wait, NULL) && wait.running)
-		return TAKE_LATE;
-	return TAKE_UNINTERRUPTIBLE;
+	return target_thread_state(slot->files) == 'D' ? TAKE_UNINTERRUPTIBLE : TAKE_LATE;
 }
 
 enum take_result take_running(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
@@ -124,7 +121,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	uint64_t allocations = alloc_count_here();
 	uint64_t before = clock_now_ns();
 	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
-		return result_of(slot, &error);
+		return take_failure(slot, &error);
 	raw->time_ns = clock_now_ns();
 	take_stopped(taker, slot, raw);
 	/* Read before the resume: that may hand our CPU to the thread at once. */

@@ -45,7 +45,6 @@ int proc_open_regular(int directory, const char *path);
 /* What /proc/PID/stat says; false when the text does not look like it. */
 struct proc_stat {
 	char state;
-	int last_cpu;
 	uint64_t start_time, start_code, start_stack;
 };
 bool proc_parse_stat(const char *text, struct proc_stat *stat);

@@ -45,17 +45,17 @@ ssize_t proc_read(int directory, const char *path, char *buffer, size_t size)
 /* "4242 (a) b) S 1 ...": the name is the process's own choice, so count from the last ")". */
 bool proc_parse_stat(const char *text, struct proc_stat *stat)
 {
-	enum { STATE = 3, START_TIME = 22, START_CODE = 26, START_STACK = 28, LAST_CPU = 39 };
+	enum { STATE = 3, START_TIME = 22, START_CODE = 26, START_STACK = 28 };
 	const char *at = strrchr(text, ')');
 	if (!at || at[1] != ' ' || !at[2])
 		return false;
-	*stat = (struct proc_stat){.state = at[2], .last_cpu = -1};
+	*stat = (struct proc_stat){.state = at[2]};
 	at += 3;
-	for (int field = STATE + 1; field <= LAST_CPU; field++) {
+	for (int field = STATE + 1; field <= START_STACK; field++) {
 		char *end;
 		uint64_t value = strtoull(at, &end, 10);
 		if (end == at)
-			return field > START_STACK;
+			return false;
 		at = end;
 		if (field == START_TIME)
 			stat->start_time = value;
@@ -63,8 +63,6 @@ bool proc_parse_stat(const char *text, struct proc_stat *stat)
 			stat->start_code = value;
 		else if (field == START_STACK)
 			stat->start_stack = value;
-		else if (field == LAST_CPU)
-			stat->last_cpu = (int)value;
 	}
 	return true;
 }

@@ -134,8 +134,8 @@ bool MUST_CHECK target_thread_wait(const struct target_thread_files *files,
 bool MUST_CHECK target_thread_runs(const struct target_thread_files *files, uint64_t *runs,
 				   struct error *error);
 
-/* CPU the thread last ran on, or -1. */
-int target_thread_cpu(const struct target_thread_files *files);
+/* Its state now (R, S, D, T, t ... of stat), or 0 when it has ended. May run in the pause. */
+char target_thread_state(const struct target_thread_files *files);
 
 /* The name of a system call ("futex"), or NULL. */
 const char *target_syscall_name(long number);

@@ -310,12 +310,12 @@ bool target_thread_runs(const struct target_thread_files *files, uint64_t *runs,
 	return true;
 }
 
-int target_thread_cpu(const struct target_thread_files *files)
+char target_thread_state(const struct target_thread_files *files)
 {
 	char text[TARGET_STAT_SIZE];
 	struct proc_stat stat;
 	if (!read_look(files, files->stat, text, sizeof(text), NULL) ||
 	    !proc_parse_stat(text, &stat))
-		return -1;
-	return stat.last_cpu;
+		return 0;
+	return stat.state;
 }
