@@ -76,11 +76,3 @@ void utf8_add_code_point(struct strbuf *out, uint32_t c)
 		strbuf_add(out, bytes, 4);
 	}
 }
-
-size_t utf8_length(const char *text)
-{
-	size_t length = 0;
-	for (; *text; text++)
-		length += (*text & 0xc0) != 0x80;
-	return length;
-}

@@ -14,7 +14,4 @@ void utf8_add_clean(struct strbuf *out, const void *bytes, size_t size);
 /* Appends one code point as UTF-8 (a surrogate or out of range: U+FFFD). No other cleaning. */
 void utf8_add_code_point(struct strbuf *out, uint32_t code_point);
 
-/* Number of code points in valid UTF-8 text. */
-size_t utf8_length(const char *text);
-
 #endif

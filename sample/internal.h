@@ -60,8 +60,7 @@ struct raw_sample {
 	uint32_t tstate_count;
 	uint64_t thread_id;  /* pthread_self() that each of them must have; 0: not known */
 	pid_t namespace_tid; /* likewise native_thread_id, where there is one; 0: any */
-	enum error_kind python_problem; /* ERROR_NONE: the Python records are whole */
-	bool has_native;		/* native was filled in the pause (--unwinder=ptrace) */
+	bool has_native;     /* native was filled in the pause (--unwinder=ptrace) */
 	struct unwind_stack native;
 	struct thread_slot *slot;	      /* whom to tell what was learned; NULL in replay */
 	const struct python_runtime *runtime; /* the one the records were read with; NULL: none */

@@ -221,7 +221,6 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
 	raw->namespace_tid = 0;
-	raw->python_problem = ERROR_NONE;
 	raw->epoch = 0;
 	raw->slot = NULL;
 	raw->runtime = NULL;
@@ -296,7 +295,6 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->tstate_count = raw->tstate_count;
 	clone->thread_id = raw->thread_id;
 	clone->namespace_tid = raw->namespace_tid;
-	clone->python_problem = raw->python_problem;
 	clone->slot = raw->slot;
 	clone->runtime = raw->runtime;
 	memcpy(ranges, raw->ranges, raw->range_count * sizeof(*ranges));
