@@ -24,6 +24,11 @@ enum {
 	MAX_CODE = 512,
 	MAX_RECORD = 128, /* entry records, frames */
 	WINDOWS = 4,
+	EVAL_RANGES = 16,
+};
+
+struct python_range {
+	remote_addr start, end;
 };
 
 /* Consecutive fields that are worth one read. */
@@ -39,9 +44,13 @@ struct python_active {
 struct python_runtime {
 	struct python_layout layout; /* the row, completed by the target's own offsets */
 	const struct module *module;
-	remote_addr address;		       /* of _PyRuntime */
+	remote_addr address;	/* of _PyRuntime; 0: none (<= 3.6) */
+	remote_addr head;	/* of the pointer to the newest interpreter */
+	remote_addr current;	/* of the pointer to the GIL holder's state (<= 3.11) */
+	remote_addr collecting; /* of the int that says so (<= 3.8); 0: none */
+	struct python_range eval[EVAL_RANGES]; /* code of the eval function; CHAIN_FRAMES only */
+	size_t eval_count;
 	remote_addr code_type;		       /* of PyCode_Type */
-	uint32_t runtime_size;		       /* bytes of _PyRuntime that are read per sample */
 	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
 	unsigned window_count;
 	struct python_active *last_active;
@@ -76,7 +85,7 @@ bool MUST_CHECK python_debug_offsets_apply(struct python_layout *layout,
 					   const struct memory_reader *memory, remote_addr runtime,
 					   uint32_t version, struct error *error);
 
-/* Fills in runtime_size and windows from the layout. */
+/* Fills in the windows from the layout. */
 void python_runtime_plan(struct python_runtime *runtime);
 
 /* ---- threads.c ---- */
@@ -132,6 +141,19 @@ bool MUST_CHECK python_code_resolve(struct python_code_cache *cache,
 
 int32_t python_code_line(struct python_code_cache *cache, const struct python_code *code,
 			 enum python_line_format format, int32_t instruction);
+
+/* ---- activations.c ---- */
+
+struct walk_room;
+
+/*
+ * Versions without entry records: finds the native frame of each Python frame, and adds the
+ * activations to room. By the eval function's code, counted from the outermost end; where
+ * that does not fit, by the frame object's address, which its activation holds.
+ */
+void python_find_activations(const struct python_runtime *runtime,
+			     const struct memory_reader *memory, const struct python_slice *slices,
+			     size_t slice_count, struct walk_room *room);
 
 /* ---- walk.c: the one walk that both touching and reading use ---- */
 

@@ -17,7 +17,9 @@
 	.gil_last_holder = 8, .gil_locked = 16, .tstate_next = 8, .tstate_interp = 16,             \
 	.object_type = 8, .object_var_size = 16, .type_flags = 168, .type_basicsize = 32,          \
 	.type_dictoffset = 288, .bytes_data = 32, .unicode_length = 16, .unicode_state = 32,       \
-	.integer_digits = 24, .module_dict = 16, .dict_keys = 32, .dict_values = 40
+	.integer_digits = 24, .module_dict = 16, .dict_keys = 32, .dict_values = 40,               \
+	.root = ROOT_RUNTIME, .gc_place = GC_BY_INTERPRETER, .string_form = STRINGS_COMPACT,       \
+	.thread_name = "_name"
 
 /* Each row starts as ALL_ABSENT, on purpose overridden by what follows. */
 #pragma GCC diagnostic push
@@ -256,10 +258,11 @@ const struct python_layout *python_layout_row(size_t index)
 	return index < sizeof(rows) / sizeof(*rows) ? &rows[index] : NULL;
 }
 
-const struct python_layout *python_layout_find(unsigned major, unsigned minor)
+const struct python_layout *python_layout_find(unsigned major, unsigned minor, bool free_threaded)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (rows[i].major == major && rows[i].minor == minor)
+		if (rows[i].major == major && rows[i].minor == minor &&
+		    rows[i].free_threaded == free_threaded)
 			return &rows[i];
 	return NULL;
 }

@@ -32,13 +32,6 @@ const struct module *python_runtime_module(const struct python_runtime *runtime)
 /* True when the address (run-time) lies in code of the interpreter's own module. */
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
 
-/* How eval activations and Python frames are tied together in this version. */
-enum python_join {
-	PYTHON_JOIN_RECORD, /* each activation has a record that lies in its native frame (3.10+) */
-	PYTHON_JOIN_COUNT,  /* one frame an activation, counted from the outermost (<= 3.9) */
-};
-enum python_join python_runtime_join(const struct python_runtime *runtime);
-
 /* ---- threads: threads.c ---------------------------------------------------------------------- */
 
 struct python_thread {
@@ -107,6 +100,11 @@ struct python_code_cache *python_code_cache_new(struct interner *interner);
 void python_code_cache_free(struct python_code_cache *cache);
 const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id);
 
+/* Lines from 1 on, 0: none; columns are UTF-8 bytes from 0 on, -1: none (versions before 3.11). */
+struct python_position {
+	int32_t line, end_line, column, end_column;
+};
+
 struct python_frame {
 	remote_addr address; /* of the frame object or _PyInterpreterFrame */
 	const struct python_code *code;
@@ -114,12 +112,16 @@ struct python_frame {
 	int32_t line;	     /* 0: none */
 };
 
+/* Where the frame is in its source, columns and all: for output that shows them. */
+struct python_position python_frame_position(const struct python_runtime *runtime,
+					     const struct python_frame *frame);
+
 /*
  * One activation of the eval function, and the run of Python frames that it executes:
  * frames[first] (innermost) .. frames[first + count - 1]. count may be 0: entered, no frame yet.
  */
 struct python_activation {
-	remote_addr record; /* lies in the native frame's [sp, cfa); 0: join by count */
+	remote_addr record; /* lies in the native frame's [sp, cfa); 0: not known which one */
 	uint32_t first, count;
 };
 
@@ -143,13 +145,18 @@ void python_stack_init(struct python_stack *stack);
 void python_stack_release(struct python_stack *stack);
 
 /*
- * A native frame's slice of the stack, innermost first, as found by the unwinder: where an entry
- * record chain is broken (3.11: `previous` stale in the eval function's prologue), it is rebuilt
- * from the outermost record inwards by looking for its address in the slices. NULL slices: no
- * rebuild.
+ * A native frame, innermost first, as found by the unwinder. Where an entry record chain is broken
+ * (3.11: `previous` stale in the eval function's prologue), it is rebuilt from the outermost record
+ * inwards by looking for its address in the slices; where there are no records (<= 3.9), the
+ * activations are found among them. NULL slices: neither can be done.
  */
+enum { PYTHON_SAVED_COUNT = 6 }; /* RBX, RBP, R12 - R15 */
 struct python_slice {
 	remote_addr sp, cfa;
+	remote_addr pc; /* inside of the call: a return address is given less one */
+	uint64_t saved[PYTHON_SAVED_COUNT];
+	uint8_t saved_known; /* bit N: saved[N] holds */
+	bool guessed;
 };
 
 /*
@@ -164,10 +171,19 @@ bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
 
 /* ---- lines: lines.c -------------------------------------------------------------------------- */
 
-enum python_line_format { PYTHON_LINES_310, PYTHON_LINES_311 };
+enum python_line_format {
+	PYTHON_LINES_UNSIGNED, /* co_lnotab, lines only grow (<= 3.5) */
+	PYTHON_LINES_SIGNED,   /* co_lnotab (3.6 - 3.9) */
+	PYTHON_LINES_310,
+	PYTHON_LINES_311,
+};
 
 /* Line of the byte offset, 0: none (no location). Bounded by the table's size, never fails. */
 int32_t python_line_of(enum python_line_format format, const uint8_t *table, size_t size,
 		       int32_t first_line, int32_t instruction);
+
+/* The same with what else the table tells. */
+struct python_position python_position_of(enum python_line_format format, const uint8_t *table,
+					  size_t size, int32_t first_line, int32_t instruction);
 
 #endif

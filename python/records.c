@@ -72,7 +72,7 @@ static void push_record(struct walk_room *room, const struct entry_record *recor
 }
 
 /* Lists the entry records, newest first. False: the list does not lead to the root. */
-static bool list_records(struct walk *walk)
+bool walk_list_records(struct walk *walk)
 {
 	struct walk_room *room = walk->room;
 	remote_addr address = field_u64(room->tstate, walk->layout->tstate_cframe);
@@ -175,8 +175,8 @@ static void reverse(struct entry_record *records, size_t count)
  * The newest record's `previous` cannot be trusted: keeps that record and, from `outer` (the
  * root, when it is the last) inwards, finds the others again in the native frames.
  */
-static size_t rebuild_records(struct walk *walk, size_t kept, const struct entry_record *root,
-			      size_t *visited)
+size_t walk_rebuild_records(struct walk *walk, size_t kept, const struct entry_record *root,
+			    size_t *visited)
 {
 	struct walk_room *room = walk->room;
 	const struct entry_record newest = room->records[0];
@@ -239,89 +239,26 @@ bool walk_records(struct walk *walk, struct error *error)
 	bool skipped = false;
 	root.current_frame = field_u64(room->tstate, (uint16_t)(layout->tstate_root_cframe +
 								layout->cframe_current_frame));
-	bool complete = list_records(walk);
+	bool complete = walk_list_records(walk);
 	if (room->record_count == 0)
 		return complete || error_set(error, ERROR_TORN, "no entry record");
 	if (complete && add_records(walk, &root, &visited, &skipped, error)) {
 		/* Being entered: `previous` may have been left from an earlier use of the record's
 		 * memory and lead past records that lie between. */
 		visited = 0;
-		if (skipped && rebuild_records(walk, 1, &root, &visited) &&
+		if (skipped && walk_rebuild_records(walk, 1, &root, &visited) &&
 		    !add_records(walk, &root, &visited, &skipped, error))
 			return false;
 		room->skipped_records = skipped;
 		return true;
 	}
 	visited = 0;
-	if (!rebuild_records(walk, room->record_count, &root, &visited))
+	if (!walk_rebuild_records(walk, room->record_count, &root, &visited))
 		return complete ? false
 				: error_set(error, ERROR_TORN, "entry records lead nowhere");
 	visited = 0;
 	if (!add_records(walk, &root, &visited, &skipped, error))
 		return false;
 	room->skipped_records = skipped;
-	return true;
-}
-
-/* ---- 3.10: frame objects, one record each ---- */
-
-static bool add_heap_frames(struct walk *walk, struct error *error)
-{
-	const struct python_layout *layout = walk->layout;
-	remote_addr address = field_u64(walk->room->tstate, layout->tstate_frame);
-	struct loop_guard guard = {0, 0, 0};
-	while (address) {
-		uint8_t frame[MAX_RECORD];
-		uint32_t code;
-		if (walk_is_loop(&guard, address))
-			return walk_loop_found(error);
-		if (!walk_read_record(walk, address, frame, layout->frame_size, error) ||
-		    !walk_find_code(walk, field_u64(frame, layout->frame_code), &code, error))
-			return false;
-		int32_t lasti = (int32_t)field_u32(frame, layout->frame_lasti);
-		if (lasti < -1 || lasti > MAX_INSTRUCTION)
-			return error_set(error, ERROR_TORN, "f_lasti is %d", lasti);
-		int32_t instruction = lasti < 0 ? -1 : lasti * layout->lasti_unit;
-		if (!walk_push_frame(walk, address, instruction, code, error))
-			return false;
-		address = field_u64(frame, layout->frame_back);
-	}
-	return true;
-}
-
-/*
- * Frames and records say nothing of each other, but both nest: pairs them from the outermost end. A
- * record more than frames: the eval function is being entered. A frame more than records: it
- * is being left (CPython 3.10 unlinks the record first); that frame has nothing more to run,
- * and is dropped.
- */
-bool walk_heap_frames(struct walk *walk, struct error *error)
-{
-	struct walk_room *room = walk->room;
-	const struct entry_record root = {walk->root, 0, 0};
-	size_t visited = 0;
-	if (!add_heap_frames(walk, error))
-		return false;
-	size_t frames = room->frame_count;
-	bool complete = list_records(walk);
-	bool newest_ok = room->record_count == 0 || room->records[0].previous == walk->root ||
-			 room->records[0].previous > room->records[0].address;
-	bool sound = complete && newest_ok;
-	size_t rebuilt = 0;
-	if (room->record_count && (!sound || room->record_count + 1 < frames))
-		rebuilt = rebuild_records(walk, sound ? 1 : room->record_count, &root, &visited);
-	size_t records = room->record_count;
-	if (!sound && (!rebuilt || records < frames || records > frames + 1))
-		return error_set(error, ERROR_TORN, "%zu entry records for %zu frames", records,
-				 frames);
-	size_t entering = records > frames ? records - frames : 0;
-	size_t extra = frames > records ? frames - records : 0;
-	for (size_t i = 0; i < entering; i++)
-		walk_push_activation(walk, room->records[i].address, 0, 0);
-	for (size_t i = extra == 1; i < extra; i++)
-		walk_push_activation(walk, 0, i, 1);
-	for (size_t i = extra; i < frames; i++)
-		walk_push_activation(walk, room->records[i - extra + entering].address, i, 1);
-	room->skipped_records = (uint32_t)entering;
 	return true;
 }

@@ -211,7 +211,7 @@ static bool find_version(const struct module *module, const struct memory_reader
 static bool choose_layout(struct python_runtime *runtime, const struct version *version,
 			  const struct memory_reader *memory, struct error *error)
 {
-	const struct python_layout *row = python_layout_find(version->major, version->minor);
+	const struct python_layout *row = python_layout_find(version->major, version->minor, false);
 	if (!row)
 		return error_set(error, ERROR_UNSUPPORTED, "CPython %s is not supported yet",
 				 version->text);
@@ -228,14 +228,16 @@ static bool check_runtime(const struct python_runtime *runtime, const struct mem
 			  struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
-	uint8_t bytes[MAX_TSTATE];
 	struct python_thread *threads;
 	size_t count;
-	if (!memory_read(memory, runtime->address, bytes, runtime->runtime_size, error))
+	uint64_t finalizing, head;
+	if (!memory_read_u64(memory, runtime->address + layout->runtime_finalizing, &finalizing,
+			     error) ||
+	    !memory_read_u64(memory, runtime->head, &head, error))
 		return false;
-	if (field_u64(bytes, layout->runtime_finalizing) != 0)
+	if (finalizing != 0)
 		return error_set(error, ERROR_TORN, "the interpreter is finalizing");
-	if (field_u64(bytes, layout->runtime_interpreters_head) == 0)
+	if (head == 0)
 		return error_set(error, ERROR_TORN, "the interpreter is not initialised");
 	if (!python_threads(runtime, memory, &threads, &count, error))
 		return false;
@@ -273,6 +275,8 @@ bool python_runtime_open(struct module_table *table, const struct memory_reader 
 		return error_set(error, ERROR_ABSENT, "%s has no symbol PyCode_Type",
 				 found.module->path);
 	found.code_type = found.module->load_bias + places[SYMBOL_CODE_TYPE].vaddr;
+	found.head = found.address + found.layout.runtime_interpreters_head;
+	found.current = found.address + found.layout.runtime_tstate_current;
 	python_runtime_plan(&found);
 	if (!check_runtime(&found, memory, error))
 		return false;
@@ -313,16 +317,4 @@ bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc)
 			return true;
 	}
 	return false;
-}
-
-enum python_join python_runtime_join(const struct python_runtime *runtime)
-{
-	switch (runtime->layout.chain) {
-	case CHAIN_HEAP_FRAMES:
-	case CHAIN_CFRAME:
-	case CHAIN_CFRAME_SHIM:
-	case CHAIN_SHIM:
-		break;
-	}
-	return PYTHON_JOIN_RECORD;
 }

@@ -62,17 +62,19 @@ static void read_state(const struct python_runtime *runtime, const struct memory
 	const struct python_layout *layout = &runtime->layout;
 	struct python_interpreter interpreter;
 	uint8_t bytes[MAX_TSTATE];
+	remote_addr holder;
 	memset(state, 0, sizeof(*state));
 	if (!python_interpreter_read(runtime, memory, field_u64(thread, layout->tstate_interp),
 				     &interpreter, NULL))
 		return;
 	state->gc_running = interpreter.collecting;
 	switch (layout->gil_place) {
+	case GIL_BY_VARIABLE:
 	case GIL_IN_RUNTIME:
-		state->gil = runtime->address + layout->runtime_gil;
-		state->holds_gil =
-			memory_read(memory, runtime->address, bytes, runtime->runtime_size, NULL) &&
-			field_u64(bytes, layout->runtime_tstate_current) == tstate;
+		if (layout->runtime_gil != LAYOUT_ABSENT)
+			state->gil = runtime->address + layout->runtime_gil;
+		state->holds_gil = memory_read_u64(memory, runtime->current, &holder, NULL) &&
+				   holder == tstate;
 		break;
 	case GIL_BY_INTERPRETER:
 		state->gil = interpreter.gil;
@@ -225,4 +227,12 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 			? 0
 			: field_u64(room->tstate, layout->tstate_native_thread_id);
 	return true;
+}
+
+struct python_position python_frame_position(const struct python_runtime *runtime,
+					     const struct python_frame *frame)
+{
+	const struct python_code *code = frame->code;
+	return python_position_of(runtime->layout.lines, code->line_table, code->line_table_size,
+				  code->first_line, frame->instruction);
 }

@@ -20,20 +20,11 @@ static const uint16_t *interpreter_fields(const struct python_layout *layout, ui
 	return fields;
 }
 
-static uint16_t larger(uint16_t a, uint16_t b)
-{
-	return a == LAYOUT_ABSENT || b == LAYOUT_ABSENT ? (a == LAYOUT_ABSENT ? b : a)
-							: (a > b ? a : b);
-}
-
 void python_runtime_plan(struct python_runtime *runtime)
 {
 	enum { WORTH = 1024 };
 	const struct python_layout *layout = &runtime->layout;
 	uint16_t fields[4];
-	uint16_t last = larger(layout->runtime_interpreters_head, layout->runtime_finalizing);
-	last = larger(larger(last, layout->runtime_tstate_current), layout->runtime_gil);
-	runtime->runtime_size = last + 8u;
 	runtime->window_count = 0;
 	interpreter_fields(layout, fields);
 	for (size_t done = 0; done < 4;) {
@@ -92,23 +83,12 @@ bool python_interpreter_read(const struct python_runtime *runtime,
 	return true;
 }
 
-static bool first_interpreter(const struct python_runtime *runtime,
-			      const struct memory_reader *memory, remote_addr *address,
-			      struct error *error)
-{
-	uint8_t bytes[MAX_TSTATE];
-	if (!memory_read(memory, runtime->address, bytes, runtime->runtime_size, error))
-		return false;
-	*address = field_u64(bytes, runtime->layout.runtime_interpreters_head);
-	return true;
-}
-
 bool python_threads_stamp(const struct python_runtime *runtime, const struct memory_reader *memory,
 			  uint64_t *stamp, struct error *error)
 {
 	remote_addr address;
 	uint64_t mixed = 0;
-	if (!first_interpreter(runtime, memory, &address, error))
+	if (!memory_read_u64(memory, runtime->head, &address, error))
 		return false;
 	for (int i = 0; address; i++) {
 		struct python_interpreter interpreter;
@@ -168,7 +148,7 @@ bool python_threads(const struct python_runtime *runtime, const struct memory_re
 {
 	struct thread_list list = {NULL, 0, 0};
 	remote_addr address;
-	bool ok = first_interpreter(runtime, memory, &address, error);
+	bool ok = memory_read_u64(memory, runtime->head, &address, error);
 	for (int i = 0; ok && address; i++) {
 		struct python_interpreter interpreter;
 		if (i == MAX_INTERPRETERS)

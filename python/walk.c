@@ -249,6 +249,8 @@ static bool walk_shims(struct walk *walk, struct error *error)
 static bool follow(struct walk *walk, struct error *error)
 {
 	switch (walk->layout->chain) {
+	case CHAIN_FRAMES:
+		return walk_frames(walk, error);
 	case CHAIN_HEAP_FRAMES:
 		return walk_heap_frames(walk, error);
 	case CHAIN_CFRAME:

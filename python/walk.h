@@ -63,8 +63,17 @@ bool walk_is_dead(const struct walk *walk, const struct frame_view *frame);
 bool MUST_CHECK walk_add_frame(struct walk *walk, const struct frame_view *view,
 			       struct error *error);
 
-/* records.c: follows frames by entry records (3.10; 3.11 and 3.12). */
+/* heap.c: follows frame objects (<= 3.9, 3.10). */
+bool MUST_CHECK walk_frames(struct walk *walk, struct error *error);
 bool MUST_CHECK walk_heap_frames(struct walk *walk, struct error *error);
+
+/* records.c: lists the entry records, newest first; false: the list does not lead to the root.
+ * Rebuilds what of it is lost from `outer` inwards; how many were found. */
+bool walk_list_records(struct walk *walk);
+size_t walk_rebuild_records(struct walk *walk, size_t kept, const struct entry_record *root,
+			    size_t *visited);
+
+/* records.c: follows frames by entry records (3.11 and 3.12). */
 bool MUST_CHECK walk_records(struct walk *walk, struct error *error);
 
 #endif

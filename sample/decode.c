@@ -175,15 +175,24 @@ static const struct unwind_stack *native_stack(struct decoder *decoder,
 	return &decoder->native;
 }
 
+_Static_assert((int)PYTHON_SAVED_COUNT == (int)UNWIND_SAVED_COUNT, "callee-saved registers");
+
 static size_t make_slices(struct decoder *decoder, const struct unwind_stack *native)
 {
 	if (!native)
 		return 0;
 	decoder->slices = alloc_room(decoder->slices, &decoder->slice_capacity, native->count + 1,
 				     sizeof(*decoder->slices));
-	for (size_t i = 0; i < native->count; i++)
-		decoder->slices[i] =
-			(struct python_slice){native->frames[i].sp, native->frames[i].cfa};
+	for (size_t i = 0; i < native->count; i++) {
+		const struct unwind_frame *frame = &native->frames[i];
+		struct python_slice *slice = &decoder->slices[i];
+		slice->sp = frame->sp;
+		slice->cfa = frame->cfa;
+		slice->pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+		slice->saved_known = frame->saved_known;
+		slice->guessed = frame->guessed;
+		memcpy(slice->saved, frame->saved, sizeof(slice->saved));
+	}
 	return native->count;
 }
 

@@ -60,7 +60,7 @@ static void set_sound(struct words *words)
 
 static bool apply(const struct words *words, struct python_layout *layout, struct error *error)
 {
-	*layout = *python_layout_find(3, 13);
+	*layout = *python_layout_find(3, 13, false);
 	memset(error, 0, sizeof(*error));
 	return python_debug_offsets_apply(layout, &words->reader, 4096, VERSION_3130, error);
 }
@@ -74,7 +74,7 @@ static void offsets_of_a_live_interpreter_equal_the_row(void **state)
 	set_sound(&words);
 	if (!apply(&words, &layout, &error))
 		fail_msg("%s", error.message);
-	struct python_layout row = *python_layout_find(3, 13);
+	struct python_layout row = *python_layout_find(3, 13, false);
 	row.code_size = row.code_bytecode; /* all that is read of a code object */
 	assert_memory_equal(&layout, &row, sizeof(layout));
 }
@@ -128,7 +128,7 @@ static void offsets_that_cannot_be_are_refused(void **state)
 		if (ok || error.kind != cases[i].kind)
 			fail_msg("word %zu = %llu: %s", cases[i].word,
 				 (unsigned long long)cases[i].value, ok ? "taken" : error.message);
-		assert_memory_equal(&layout, python_layout_find(3, 13), sizeof(layout));
+		assert_memory_equal(&layout, python_layout_find(3, 13, false), sizeof(layout));
 	}
 }
 

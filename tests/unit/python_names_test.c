@@ -59,7 +59,7 @@ static void names_in_noise_end_the_search(void **state)
 	for (int round = 0; round < 2000; round++) {
 		struct python_active active = {INTERPRETER, next(&seed) % MEMORY & ~7ull};
 		struct python_runtime runtime = {
-			.layout = *python_layout_find(3, 10 + (unsigned)round % 4),
+			.layout = *python_layout_find(3, 10 + (unsigned)round % 4, false),
 			.last_active = &active,
 		};
 		const struct python_thread thread = {.interpreter = INTERPRETER,

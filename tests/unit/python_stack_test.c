@@ -23,7 +23,7 @@ enum {
 	INTERPRETER = 0x10000, /* up to 64 KiB */
 	CHUNK = 0x20000,
 	CHUNK_SIZE = 0x4000,
-	STACK = 0x30000,       /* native: grows down from STACK + 0x8000 */
+	STACK = 0x30000, /* native: grows down from STACK + 0x8000 */
 	HEAP = 0x40000,
 	CODE_TYPE = 0x900,
 	GIL = 0x4000,
@@ -36,7 +36,7 @@ struct world {
 	uint8_t bytes[MEMORY];
 	uint8_t copied[MEMORY]; /* 1: was read */
 	bool only_copied;
-	size_t reads, fail_at;  /* fail_at: the number of the read that fails, 0: none */
+	size_t reads, fail_at; /* fail_at: the number of the read that fails, 0: none */
 	remote_addr heap;
 	remote_addr codes[CODES]; /* "f0" ... "f5" */
 	struct interner *interner;
@@ -209,6 +209,8 @@ static void make_world(struct world *world, const struct python_layout *layout)
 	world->reader.read = read_world;
 	world->runtime.layout = *layout;
 	world->runtime.address = RUNTIME;
+	world->runtime.head = RUNTIME + layout->runtime_interpreters_head;
+	world->runtime.current = RUNTIME + layout->runtime_tstate_current;
 	world->runtime.code_type = CODE_TYPE;
 	world->heap = HEAP;
 	python_runtime_plan(&world->runtime);
@@ -242,8 +244,10 @@ static void release_world(struct world *world)
 
 static const struct python_slice slices[] = {
 	/* Innermost first; activation 2, a C function, activations 1 and 0. */
-	{STACK + 0x7300, STACK + 0x7600}, {STACK + 0x7600, STACK + 0x7700},
-	{STACK + 0x7700, STACK + 0x7b00}, {STACK + 0x7b00, STACK + 0x7f00},
+	{.sp = STACK + 0x7300, .cfa = STACK + 0x7600},
+	{.sp = STACK + 0x7600, .cfa = STACK + 0x7700},
+	{.sp = STACK + 0x7700, .cfa = STACK + 0x7b00},
+	{.sp = STACK + 0x7b00, .cfa = STACK + 0x7f00},
 };
 
 static bool read_stack(struct world *world, bool with_slices)
@@ -291,7 +295,7 @@ static void expect_failure(struct world *world, bool with_slices, enum error_kin
 static struct world *world_of(unsigned minor)
 {
 	static struct world world;
-	make_world(&world, python_layout_find(3, minor));
+	make_world(&world, python_layout_find(3, minor, false));
 	return &world;
 }
 
@@ -304,8 +308,8 @@ static void stacks_of_every_chain_are_read(void **state)
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
 		struct world *world = world_of(layout->minor);
 		bool heap = layout->chain == CHAIN_HEAP_FRAMES;
-		expect_stack(world, false, heap ? "f5 | f4 | f3 | f2 | f1 | f0 "
-						: "f5 f4 | f3 f2 | f1 f0 ");
+		expect_stack(world, false,
+			     heap ? "f5 | f4 | f3 | f2 | f1 | f0 " : "f5 f4 | f3 f2 | f1 f0 ");
 		const struct python_stack *stack = &world->stack;
 		assert_int_equal(stack->frames[0].line, 7);
 		assert_int_equal(stack->frames[0].instruction, 4);
@@ -406,8 +410,8 @@ static void records_not_filled_yet_are_skipped(void **state)
 	for (unsigned minor = 11; minor <= 12; minor++) {
 		struct world *world = world_of(minor);
 		const struct python_layout *layout = &world->runtime.layout;
-		const remote_addr stale[] = {0, 0x123456789, 0x7000, 3,
-					     frame_at(world, 1), frame_at(world, 3)};
+		const remote_addr stale[] = {0, 0x123456789,	    0x7000,
+					     3, frame_at(world, 1), frame_at(world, 3)};
 		for (size_t i = 0; i < sizeof(stale) / sizeof(*stale); i++) {
 			put64(world, record_at(2) + layout->cframe_current_frame, stale[i]);
 			expect_stack(world, true, "| f3 f2 | f1 f0 ");
@@ -426,8 +430,12 @@ static void records_are_rebuilt_from_the_root(void **state)
 	for (unsigned minor = 11; minor <= 12; minor++) {
 		struct world *world = world_of(minor);
 		const struct python_layout *layout = &world->runtime.layout;
-		const remote_addr stale[] = {0, 0x123456789, STACK + 0x7e00, record_at(2),
-					     record_at(0), STACK + 1,
+		const remote_addr stale[] = {0,
+					     0x123456789,
+					     STACK + 0x7e00,
+					     record_at(2),
+					     record_at(0),
+					     STACK + 1,
 					     (remote_addr)TSTATE + layout->tstate_root_cframe};
 		put64(world, record_at(2) + layout->cframe_current_frame, 0x55);
 		for (size_t i = 0; i < sizeof(stale) / sizeof(*stale); i++) {
@@ -491,7 +499,7 @@ static void shims_below_the_stack_pointer_are_torn(void **state)
 {
 	(void)state;
 	struct world *world = world_of(13);
-	const struct python_slice above = {shim_at(2) + 0x100, STACK + 0x7f00};
+	const struct python_slice above = {.sp = shim_at(2) + 0x100, .cfa = STACK + 0x7f00};
 	assert_false(python_stack_read(&world->runtime, &world->reader, TSTATE, &above, 1,
 				       world->cache, &world->stack, &world->error));
 	assert_int_equal(world->error.kind, ERROR_TORN);
@@ -605,8 +613,13 @@ static void random_words_never_crash(void **state)
 						CHUNK + (seed >> 8) % 128 * 8,
 						HEAP + (seed >> 8) % 256 * 8};
 			seed = seed * 1664525 + 1013904223;
-			uint64_t values[] = {0, seed, (uint64_t)seed << 32, STACK + 0x7800,
-					     frame_at(world, seed % 6), UINT64_MAX, TSTATE};
+			uint64_t values[] = {0,
+					     seed,
+					     (uint64_t)seed << 32,
+					     STACK + 0x7800,
+					     frame_at(world, seed % 6),
+					     UINT64_MAX,
+					     TSTATE};
 			put64(world, places[seed >> 16 & 3], values[(seed >> 20) % 7]);
 		}
 		if (!read_stack(world, true))
@@ -627,8 +640,8 @@ static void threads_are_listed_and_checked(void **state)
 		size_t count;
 		uint64_t before, after;
 		assert_true(python_threads_stamp(&world->runtime, &world->reader, &before, NULL));
-		assert_true(python_threads(&world->runtime, &world->reader, &threads, &count,
-					   NULL));
+		assert_true(
+			python_threads(&world->runtime, &world->reader, &threads, &count, NULL));
 		assert_int_equal(count, 1);
 		assert_int_equal(threads[0].thread_id, 77);
 		assert_int_equal(threads[0].id, 5);

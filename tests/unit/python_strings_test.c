@@ -89,7 +89,7 @@ static void strings_of_every_kind_become_utf8(void **state)
 static void strings_without_a_kind_are_corrupt(void **state)
 {
 	struct flat_memory *memory = *state;
-	const struct python_layout *layout = python_layout_find(3, 11);
+	const struct python_layout *layout = python_layout_find(3, 11, false);
 	for (unsigned kind = 0; kind < 8; kind++) {
 		struct strbuf text;
 		struct error error = {0};
@@ -106,7 +106,7 @@ static void strings_without_a_kind_are_corrupt(void **state)
 static void strings_too_long_are_cut_off(void **state)
 {
 	struct flat_memory *memory = *state;
-	const struct python_layout *layout = python_layout_find(3, 13);
+	const struct python_layout *layout = python_layout_find(3, 13, false);
 	const struct string_case c = {"", ASCII_STATE, 1, "a", 1, ""};
 	const uint64_t lengths[] = {MAX_STRING + 1, UINT64_MAX};
 	for (size_t i = 0; i < 2; i++) {
