@@ -185,7 +185,7 @@ static bool sample(struct sampler *sampler, const struct python_runtime *runtime
 		return !fail("cannot stop", &error);
 	recorder->target = memory;
 	remote_addr sp = registers.value[REGISTER_RSP];
-	const struct python_slice slice = {sp, copy_native_stack(recorder, sp)};
+	const struct python_slice slice = {.sp = sp, .cfa = copy_native_stack(recorder, sp)};
 	bool ok = python_stack_touch(runtime, &recorder->reader, tstate, sampler->known, &error);
 	tracer_resume(tracer, tid);
 	recorder->target = NULL;
