@@ -74,7 +74,9 @@ bool python_code_header_read(const struct python_runtime *runtime,
 	header->filename = field_u64(bytes, layout->code_filename);
 	header->name = field_u64(bytes, layout->code_name);
 	header->line_table = field_u64(bytes, layout->code_linetable);
-	header->bytecode = header->first_traceable = 0;
+	header->bytecode = header->first_traceable = header->copies = 0;
+	if (layout->code_tlbc != LAYOUT_ABSENT)
+		header->copies = field_u64(bytes, layout->code_tlbc);
 	if (layout->code_bytecode != LAYOUT_ABSENT) {
 		header->bytecode = address + layout->code_bytecode;
 		header->first_traceable = 2 * field_u32(bytes, layout->code_firsttraceable);

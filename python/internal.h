@@ -115,7 +115,8 @@ struct python_code_header {
 	remote_addr address;
 	uint64_t identity;
 	remote_addr filename, name, line_table;
-	remote_addr bytecode;	  /* of the first instruction; 0: not in the object (3.10) */
+	remote_addr bytecode;	  /* of the first instruction; 0: not in the object (<= 3.10) */
+	remote_addr copies;	  /* the threads' copies of the instructions; 0: none */
 	uint32_t first_traceable; /* bytes */
 	int32_t first_line;
 	bool used; /* by a frame of the walk */
@@ -147,13 +148,16 @@ int32_t python_code_line(struct python_code_cache *cache, const struct python_co
 struct walk_room;
 
 /*
- * Versions without entry records: finds the native frame of each Python frame, and adds the
- * activations to room. By the eval function's code, counted from the outermost end; where
- * that does not fit, by the frame object's address, which its activation holds.
+ * Versions without entry records: finds the native frame of each frame object in room, and adds
+ * the activations to it. `memory` has the stack. Not in the pause.
  */
 void python_find_activations(const struct python_runtime *runtime,
 			     const struct memory_reader *memory, const struct python_slice *slices,
 			     size_t slice_count, struct walk_room *room);
+
+/* The same where the activations are known by their records, but not which frame each runs. */
+void python_match_records(const struct memory_reader *memory, const struct python_slice *slices,
+			  size_t slice_count, struct walk_room *room);
 
 /* ---- walk.c: the one walk that both touching and reading use ---- */
 

@@ -189,13 +189,38 @@ bool walk_view_frame(struct walk *walk, remote_addr address, struct frame_view *
 		return false;
 	view->address = address;
 	view->previous = field_u64(frame, layout->iframe_previous);
-	view->code = field_u64(frame, layout->iframe_code);
+	view->code = field_u64(frame, layout->iframe_code) & ~(remote_addr)layout->tag_mask;
 	view->instruction = field_u64(frame, layout->iframe_instruction);
 	view->owner = field_u8(frame, layout->iframe_owner);
+	view->copy = layout->iframe_tlbc_index == LAYOUT_ABSENT
+			     ? 0
+			     : field_u32(frame, layout->iframe_tlbc_index);
 	view->is_shim = view->owner >= layout->shim_owner;
 	view->is_entry = layout->iframe_is_entry != LAYOUT_ABSENT &&
 			 field_u8(frame, layout->iframe_is_entry) == 1;
 	return true;
+}
+
+/*
+ * Where the instructions start that the frame runs: in the code object, or in one of the copies
+ * that free-threaded builds make for their threads. CPython 3.14 Include/internal/pycore_code.h,
+ * _PyCodeArray: a count, then pointers, the first of them to the code object's own.
+ */
+static bool find_bytecode(struct walk *walk, const struct frame_view *view,
+			  const struct python_code_header *code, remote_addr *bytecode,
+			  struct error *error)
+{
+	uint64_t count;
+	*bytecode = code->bytecode;
+	if (view->copy == 0)
+		return true;
+	if (!memory_read_u64(walk->memory, code->copies, &count, error))
+		return false;
+	if (view->copy >= count)
+		return error_set(error, ERROR_TORN, "copy %u of %llu of a frame's instructions",
+				 view->copy, (unsigned long long)count);
+	return memory_read_u64(walk->memory, code->copies + 8 + 8 * (remote_addr)view->copy,
+			       bytecode, error);
 }
 
 /*
@@ -208,7 +233,10 @@ bool walk_add_frame(struct walk *walk, const struct frame_view *view, struct err
 	if (!walk_find_code(walk, view->code, &index, error))
 		return false;
 	const struct python_code_header *code = &walk->room->codes[index];
-	int64_t instruction = (int64_t)(view->instruction - code->bytecode);
+	remote_addr bytecode;
+	if (!find_bytecode(walk, view, code, &bytecode, error))
+		return false;
+	int64_t instruction = (int64_t)(view->instruction - bytecode);
 	if (instruction < -2 || instruction > MAX_INSTRUCTION)
 		return error_set(error, ERROR_TORN, "instruction %lld of code object %#llx",
 				 (long long)instruction, (unsigned long long)view->code);
