@@ -52,6 +52,7 @@ void decoder_release(struct decoder *decoder)
 	merged_stack_release(&decoder->merged);
 	join_release(&decoder->join);
 	free(decoder->slices);
+	free(decoder->activations);
 	free(decoder->stack);
 }
 
@@ -196,31 +197,49 @@ static size_t make_slices(struct decoder *decoder, const struct unwind_stack *na
 	return native->count;
 }
 
-/* Appends one thread state's stack to that of the OS thread. */
-static void append_part(struct python_stack *all, const struct python_stack *part)
+/* The sort key of an activation: one whose place is not known stays with its inner neighbour. */
+static remote_addr place_of(const struct python_stack *stack, size_t i)
+{
+	while (i > 0 && !stack->activations[i].record)
+		i--;
+	return stack->activations[i].record;
+}
+
+/*
+ * Adds another thread state's activations to those of the OS thread, in stack order (both are,
+ * innermost first).
+ */
+static void merge_activations(struct decoder *decoder, struct python_stack *all,
+			      const struct python_stack *part, size_t base)
+{
+	size_t count = all->activation_count + part->activation_count, a = 0, b = 0;
+	decoder->activations = alloc_room(decoder->activations, &decoder->activation_capacity,
+					  count + 1, sizeof(*decoder->activations));
+	for (size_t i = 0; i < count; i++) {
+		bool own = a < all->activation_count &&
+			   (b == part->activation_count || place_of(all, a) <= place_of(part, b));
+		decoder->activations[i] = own ? all->activations[a++] : part->activations[b++];
+		if (!own)
+			decoder->activations[i].first += (uint32_t)base;
+	}
+	all->activations = alloc_room(all->activations, &all->activation_capacity, count + 1,
+				      sizeof(*all->activations));
+	memcpy(all->activations, decoder->activations, count * sizeof(*all->activations));
+	all->activation_count = count;
+}
+
+/* Adds one thread state's stack to that of the OS thread. */
+static void add_part(struct decoder *decoder, struct python_stack *all,
+		     const struct python_stack *part)
 {
 	size_t base = all->count;
 	all->frames = alloc_room(all->frames, &all->frame_capacity, base + part->count + 1,
 				 sizeof(*all->frames));
 	memcpy(all->frames + base, part->frames, part->count * sizeof(*part->frames));
 	all->count += part->count;
-	size_t n = all->activation_count;
-	all->activations = alloc_room(all->activations, &all->activation_capacity,
-				      n + part->activation_count + 1, sizeof(*all->activations));
-	for (size_t i = 0; i < part->activation_count; i++) {
-		all->activations[n + i] = part->activations[i];
-		all->activations[n + i].first += (uint32_t)base;
-	}
-	all->activation_count += part->activation_count;
+	merge_activations(decoder, all, part, base);
 	all->holds_gil |= part->holds_gil;
 	all->gc_running |= part->gc_running;
-}
-
-static int by_record(const void *left, const void *right)
-{
-	remote_addr a = ((const struct python_activation *)left)->record;
-	remote_addr b = ((const struct python_activation *)right)->record;
-	return a < b ? -1 : a > b;
 }
 
 static size_t cache_index(const struct decoder *decoder, const struct python_runtime *runtime)
@@ -263,12 +282,9 @@ static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
 		if (!belongs(raw, into))
 			continue;
 		if (*count > 0)
-			append_part(&decoder->python, into);
+			add_part(decoder, &decoder->python, into);
 		++*count;
 	}
-	if (*count > 1)
-		qsort(decoder->python.activations, decoder->python.activation_count,
-		      sizeof(*decoder->python.activations), by_record);
 	return true;
 }
 

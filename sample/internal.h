@@ -20,7 +20,7 @@ enum {
 	RAW_MAX_RANGES = 262144,     /* 200,000 heap frames and what hangs on them */
 	RAW_LARGE = 512,	     /* bytes from which on a range may hold others */
 	RAW_MAX_LARGE = 4096,	     /* data-stack chunks of 200,000 frames */
-	RAW_MAX_TSTATES = 4,	     /* sub-interpreters on one OS thread */
+	RAW_MAX_TSTATES = 64,	     /* sub-interpreters on one OS thread */
 	RAW_MAX_STACK = 32 << 20,    /* bytes of native stack */
 	RAW_UNKNOWN_STACK = 1 << 20, /* copied of a stack whose end is not known yet */
 	RAW_MAX_BYTES = RAW_MAX_STACK + (96 << 20),
@@ -346,6 +346,8 @@ struct decoder {
 	struct merged_stack merged;
 	struct python_slice *slices;
 	size_t slice_capacity;
+	struct python_activation *activations; /* of several thread states, on their way */
+	size_t activation_capacity;
 	uint32_t *stack; /* the result: frame ids, outermost first */
 	size_t stack_count, stack_capacity;
 	uint64_t refreshed_ns, useless_ns; /* when the module table was read, and to no avail */
