@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* Which native frame runs which frame object: python/activations.c on made-up stacks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "python/internal.h"
+
+enum { STACK = 0x10000, WORDS = 512, SLICE = 0x40, EVAL = 0x400000, OTHER = 0x500000, FRAMES = 6 };
+
+struct world {
+	struct memory_reader reader;
+	uint64_t words[WORDS];
+	struct python_slice slices[16];
+	size_t slice_count;
+	struct python_runtime runtime;
+	struct walk_room room;
+};
+
+static bool read_world(const struct memory_reader *reader, remote_addr address, void *buffer,
+		       size_t size, struct error *error)
+{
+	const struct world *world = (const struct world *)reader;
+	if (address < STACK || address + size > STACK + sizeof(world->words))
+		return error_set(error, ERROR_ABSENT, "not copied");
+	memcpy(buffer, (const char *)world->words + (address - STACK), size);
+	return true;
+}
+
+static remote_addr frame_at(size_t i)
+{
+	return 0x7000000 + 0x200 * i;
+}
+
+static void start(struct world *world, size_t frames)
+{
+	memset(world, 0, sizeof(*world));
+	world->reader.read = read_world;
+	world->runtime.eval[0] = (struct python_range){EVAL, EVAL + 0x1000};
+	world->runtime.eval_count = 1;
+	world->room.frames = calloc(frames + 1, sizeof(*world->room.frames));
+	world->room.frame_count = frames;
+	for (size_t i = 0; i < frames; i++)
+		world->room.frames[i].address = frame_at(i);
+}
+
+/* The next outer native frame; `held` stands in one of its words. */
+static struct python_slice *add(struct world *world, remote_addr pc, uint64_t held)
+{
+	size_t i = world->slice_count++;
+	struct python_slice *slice = &world->slices[i];
+	slice->sp = STACK + i * SLICE;
+	slice->cfa = slice->sp + SLICE;
+	slice->pc = pc;
+	world->words[i * SLICE / 8 + 3] = held;
+	return slice;
+}
+
+/* The native frame that runs the Python frame; -1: not known. */
+static int owner_of(const struct world *world, size_t frame)
+{
+	const struct python_activation *activation = &world->room.activations[frame];
+	assert_int_equal(activation->first, frame);
+	assert_int_equal(activation->count, 1);
+	for (size_t i = 0; i < world->slice_count; i++)
+		if (activation->record >= world->slices[i].sp &&
+		    activation->record < world->slices[i].cfa)
+			return (int)i;
+	assert_int_equal(activation->record, 0);
+	return -1;
+}
+
+static void find(struct world *world)
+{
+	python_find_activations(&world->runtime, &world->reader, world->slices, world->slice_count,
+				&world->room);
+	assert_int_equal(world->room.activation_count, world->room.frame_count);
+}
+
+static void finish(struct world *world)
+{
+	walk_room_release(&world->room);
+}
+
+static void counts_from_the_outermost_end(void **state)
+{
+	struct world world;
+	(void)state;
+	start(&world, 3);
+	add(&world, OTHER, frame_at(0));
+	add(&world, EVAL + 8, frame_at(0)); /* just entered: holds its caller's, saved */
+	add(&world, EVAL + 8, frame_at(0));
+	add(&world, OTHER, frame_at(1));
+	add(&world, EVAL + 8, frame_at(1));
+	add(&world, EVAL + 8, frame_at(2));
+	add(&world, OTHER, 0);
+	find(&world);
+	assert_int_equal(owner_of(&world, 0), 2);
+	assert_int_equal(owner_of(&world, 1), 4);
+	assert_int_equal(owner_of(&world, 2), 5);
+	finish(&world);
+}
+
+static void a_register_is_evidence(void **state)
+{
+	struct world world;
+	(void)state;
+	start(&world, 2);
+	add(&world, EVAL, 0)->saved[1] = frame_at(0);
+	world.slices[0].saved_known = 1 << 1;
+	add(&world, EVAL, 0)->saved[4] = frame_at(1);
+	world.slices[1].saved_known = 1 << 4;
+	find(&world);
+	assert_int_equal(owner_of(&world, 0), 0);
+	assert_int_equal(owner_of(&world, 1), 1);
+	finish(&world);
+}
+
+static void activations_of_another_greenlet_lie_outside(void **state)
+{
+	struct world world;
+	(void)state;
+	start(&world, 2);
+	add(&world, EVAL, frame_at(0));
+	add(&world, EVAL, frame_at(1));
+	add(&world, OTHER, 0);
+	add(&world, EVAL, 0x1234);
+	add(&world, EVAL, frame_at(0)); /* left from earlier */
+	find(&world);
+	assert_int_equal(owner_of(&world, 0), 0);
+	assert_int_equal(owner_of(&world, 1), 1);
+	finish(&world);
+}
+
+static void an_activation_without_a_name_is_left_open(void **state)
+{
+	struct world world;
+	(void)state;
+	start(&world, 4);
+	add(&world, EVAL, frame_at(0)); /* being entered */
+	add(&world, EVAL, frame_at(0));
+	add(&world, EVAL, frame_at(1));
+	add(&world, OTHER, frame_at(2)); /* a cold part */
+	add(&world, EVAL, frame_at(3));
+	find(&world);
+	assert_int_equal(owner_of(&world, 0), 1);
+	assert_int_equal(owner_of(&world, 1), 2);
+	assert_int_equal(owner_of(&world, 2), -1);
+	assert_int_equal(owner_of(&world, 3), 4);
+	finish(&world);
+}
+
+static void two_thread_states_do_not_mix(void **state)
+{
+	struct world world;
+	(void)state;
+	start(&world, 3);
+	add(&world, EVAL, frame_at(0));
+	add(&world, EVAL, 0x9999); /* the other state's */
+	add(&world, EVAL, frame_at(1));
+	add(&world, EVAL, 0x8888);
+	add(&world, EVAL, frame_at(2));
+	find(&world);
+	assert_int_equal(owner_of(&world, 0), 0);
+	assert_int_equal(owner_of(&world, 1), 2);
+	assert_int_equal(owner_of(&world, 2), 4);
+	finish(&world);
+}
+
+static void no_evidence_claims_nothing(void **state)
+{
+	struct world world;
+	(void)state;
+	start(&world, 2);
+	add(&world, EVAL, 0);
+	add(&world, EVAL, 0);
+	find(&world);
+	assert_int_equal(owner_of(&world, 0), -1);
+	assert_int_equal(owner_of(&world, 1), -1);
+	finish(&world);
+}
+
+static void records_of_another_stack_are_no_candidates(void **state)
+{
+	struct world world;
+	struct entry_record records[] = {{STACK + 0x20, 0, 0},
+					 {STACK + SLICE + 0x20, 0, 0},
+					 {0x9990000, 0, 0},
+					 {STACK + 3 * SLICE + 0x20, 0, 0}};
+	(void)state;
+	start(&world, 2);
+	add(&world, OTHER, frame_at(0));
+	add(&world, OTHER, frame_at(1));
+	add(&world, OTHER, 0);
+	add(&world, OTHER, 0x777);
+	world.room.records = malloc(sizeof(records));
+	memcpy(world.room.records, records, sizeof(records));
+	world.room.record_count = 4;
+	python_match_records(&world.reader, world.slices, world.slice_count, &world.room);
+	assert_int_equal(owner_of(&world, 0), 0);
+	assert_int_equal(owner_of(&world, 1), 1);
+	finish(&world);
+}
+
+static void random_stacks_keep_the_order(void **state)
+{
+	uint32_t seed = 5;
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct world world;
+		start(&world, FRAMES);
+		for (int i = 0; i < 12; i++) {
+			seed = seed * 1664525 + 1013904223;
+			add(&world, seed >> 31 ? EVAL : OTHER, frame_at(seed >> 16 & 7));
+			world.words[i * SLICE / 8 + 5] = frame_at(seed >> 8 & 7);
+		}
+		find(&world);
+		int before = -1;
+		for (size_t i = 0; i < FRAMES; i++) {
+			int owner = owner_of(&world, i);
+			if (owner < 0)
+				continue;
+			assert_true(owner > before);
+			assert_int_equal(world.slices[owner].pc, EVAL);
+			before = owner;
+		}
+		finish(&world);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_from_the_outermost_end),
+		cmocka_unit_test(a_register_is_evidence),
+		cmocka_unit_test(activations_of_another_greenlet_lie_outside),
+		cmocka_unit_test(an_activation_without_a_name_is_left_open),
+		cmocka_unit_test(two_thread_states_do_not_mix),
+		cmocka_unit_test(no_evidence_claims_nothing),
+		cmocka_unit_test(records_of_another_stack_are_no_candidates),
+		cmocka_unit_test(random_stacks_keep_the_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
