@@ -1,125 +1,175 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * _Py_DebugOffsets, at the start of _PyRuntime from 3.13 on, into a layout. CPython 3.13
- * Include/internal/pycore_runtime.h: 8 bytes of cookie, then 64-bit words, in groups. The target
- * may say anything, so each value is bounded before any of it is believed.
+ * _Py_DebugOffsets, at the start of _PyRuntime from 3.13 on, into a layout. CPython
+ * Include/internal/pycore_debug_offsets.h: 8 bytes of cookie, then 64-bit words, in groups.
+ *
+ * The target may say anything, so nothing of it is believed that cannot be checked: most members
+ * have never moved within a minor version, and must be where the row has them; those of the
+ * interpreter state that do move, move together. So one wrong word is never taken.
  */
 #include "python/internal.h"
 
-enum { WORDS_313 = 584 / 8, VERSION_WORD = 1, FREE_THREADED_WORD = 2 };
+enum { VERSION_WORD = 1, FREE_THREADED_WORD = 2, MAX_WORDS = 888 / 8, MAX_MOVE = 1024 };
 
-/* Which word gives which offset; `plus` is another word to be added, 0: none. */
-struct offset_word {
-	uint16_t word, plus;
-	uint16_t field; /* offset in struct python_layout */
-	uint16_t limit; /* the largest value that can be right */
+/* The order and number of the words, by minor version. */
+enum offsets_table { TABLE_313, TABLE_314, TABLE_315, TABLE_COUNT };
+
+static const struct {
+	uint8_t major, minor;
+	uint16_t size; /* bytes */
+} tables[TABLE_COUNT] = {
+	[TABLE_313] = {3, 13, 584},
+	[TABLE_314] = {3, 14, 760},
+	[TABLE_315] = {3, 15, 888},
+};
+
+/* What else moved by as much when a member moved. */
+enum group {
+	FIXED,
+	WITH_THREADS, /* behind PyInterpreterState.ceval, up to the collector's state */
+	WITH_MODULES, /* behind the collector's state; 3.14.3 and 3.14.10 differ in its size */
+	GROUP_COUNT,
+};
+
+/* One member: where the table has its word (bytes), what it must be but for the group's move. */
+struct member {
+	uint16_t field;		    /* offset in struct python_layout */
+	int16_t behind;		    /* the member stands so many bytes behind that field */
+	uint16_t at[TABLE_COUNT];   /* 0: not in the table */
+	uint16_t plus[TABLE_COUNT]; /* another word, to be added; 0: none */
+	enum group group;
 };
 
 #define FIELD(name) offsetof(struct python_layout, name)
-enum {
-	INTERPRETER_LIMIT = 60000,
-	RECORD_LIMIT = MAX_RECORD - 8,
+
+static const struct member members[] = {
+	{FIELD(runtime_finalizing), 0, {32, 32, 32}, {0}, FIXED},
+	{FIELD(runtime_interpreters_head), 0, {40, 40, 40}, {0}, FIXED},
+	{FIELD(interp_id), 0, {56, 56, 56}, {0}, WITH_THREADS},
+	{FIELD(interp_next), 0, {64, 64, 64}, {0}, WITH_THREADS},
+	{FIELD(interp_threads_head), 0, {72, 72, 72}, {0}, WITH_THREADS},
+	{FIELD(interp_gc_collecting), 0, {80, 88, 88}, {576, 656, 760}, WITH_THREADS},
+	{FIELD(interp_modules), 0, {88, 96, 96}, {0}, WITH_MODULES},
+	{FIELD(interp_modules), -16, {96, 104, 104}, {0}, WITH_MODULES}, /* sysdict */
+	{FIELD(interp_modules), -8, {104, 112, 112}, {0}, WITH_MODULES}, /* builtins */
+	{FIELD(interp_gil), 0, {112, 120, 120}, {0}, FIXED},
+	{FIELD(tstate_next), -8, {160, 184, 184}, {0}, FIXED}, /* prev */
+	{FIELD(tstate_next), 0, {168, 192, 192}, {0}, FIXED},
+	{FIELD(tstate_interp), 0, {176, 200, 200}, {0}, FIXED},
+	{FIELD(tstate_current_frame), 0, {184, 208, 208}, {0}, FIXED},
+	{FIELD(tstate_thread_id), 0, {192, 216, 240}, {0}, FIXED},
+	{FIELD(tstate_native_thread_id), 0, {200, 224, 248}, {0}, FIXED},
+	{FIELD(tstate_datastack_chunk), 0, {208, 232, 256}, {0}, FIXED},
+	{FIELD(iframe_previous), 0, {232, 256, 320}, {0}, FIXED},
+	{FIELD(iframe_code), 0, {240, 264, 328}, {0}, FIXED},
+	{FIELD(iframe_instruction), 0, {248, 272, 336}, {0}, FIXED},
+	{FIELD(iframe_owner), 0, {264, 288, 352}, {0}, FIXED},
+	{FIELD(iframe_tlbc_index), 0, {0, 304, 368}, {0}, FIXED},
+	{FIELD(iframe_size), 0, {224, 248, 312}, {0}, FIXED},
+	{FIELD(code_filename), 0, {280, 320, 384}, {0}, FIXED},
+	{FIELD(code_name), 0, {296, 336, 400}, {0}, FIXED},
+	{FIELD(code_linetable), 0, {304, 344, 408}, {0}, FIXED},
+	{FIELD(code_firstlineno), 0, {312, 352, 416}, {0}, FIXED},
+	{FIELD(code_bytecode), 0, {344, 384, 448}, {0}, FIXED},
+	{FIELD(code_tlbc), 0, {0, 392, 456}, {0}, FIXED},
+	{FIELD(object_type), 0, {360, 408, 472}, {0}, FIXED},
+	{FIELD(object_var_size), 0, {520, 600, 696}, {0}, FIXED},
+	{FIELD(type_flags), 0, {392, 440, 504}, {0}, FIXED},
+	{FIELD(type_basicsize), 0, {0, 0, 512}, {0}, FIXED},
+	{FIELD(type_dictoffset), 0, {0, 0, 520}, {0}, FIXED},
+	{FIELD(type_cached_keys), 0, {0, 0, 536}, {0}, FIXED},
+	{FIELD(dict_keys), 0, {456, 536, 632}, {0}, FIXED},
+	{FIELD(dict_values), 0, {464, 544, 640}, {0}, FIXED},
+	{FIELD(integer_digits), 0, {504, 584, 680}, {0}, FIXED},
+	{FIELD(bytes_data), 0, {528, 608, 704}, {0}, FIXED},
+	{FIELD(unicode_state), 0, {544, 624, 720}, {0}, FIXED},
+	{FIELD(unicode_length), 0, {552, 632, 728}, {0}, FIXED},
+	{FIELD(unicode_ascii_size), 0, {560, 640, 736}, {0}, FIXED},
+	{FIELD(unicode_compact_size), 0, {0, 0, 744}, {0}, FIXED},
 };
 
-static const struct offset_word words_313[] = {
-	{32 / 8, 0, FIELD(runtime_finalizing), MAX_TSTATE - 8},
-	{40 / 8, 0, FIELD(runtime_interpreters_head), MAX_TSTATE - 8},
-	{56 / 8, 0, FIELD(interp_id), INTERPRETER_LIMIT},
-	{64 / 8, 0, FIELD(interp_next), INTERPRETER_LIMIT},
-	{72 / 8, 0, FIELD(interp_threads_head), INTERPRETER_LIMIT},
-	{80 / 8, 576 / 8, FIELD(interp_gc_collecting), INTERPRETER_LIMIT},
-	{88 / 8, 0, FIELD(interp_modules), INTERPRETER_LIMIT},
-	{112 / 8, 0, FIELD(interp_gil), INTERPRETER_LIMIT},
-	{152 / 8, 0, FIELD(tstate_size), MAX_TSTATE},
-	{168 / 8, 0, FIELD(tstate_next), MAX_TSTATE - 8},
-	{176 / 8, 0, FIELD(tstate_interp), MAX_TSTATE - 8},
-	{184 / 8, 0, FIELD(tstate_current_frame), MAX_TSTATE - 8},
-	{192 / 8, 0, FIELD(tstate_thread_id), MAX_TSTATE - 8},
-	{200 / 8, 0, FIELD(tstate_native_thread_id), MAX_TSTATE - 8},
-	{208 / 8, 0, FIELD(tstate_datastack_chunk), MAX_TSTATE - 8},
-	{224 / 8, 0, FIELD(iframe_size), MAX_RECORD},
-	{232 / 8, 0, FIELD(iframe_previous), RECORD_LIMIT},
-	{240 / 8, 0, FIELD(iframe_code), RECORD_LIMIT},
-	{248 / 8, 0, FIELD(iframe_instruction), RECORD_LIMIT},
-	{264 / 8, 0, FIELD(iframe_owner), RECORD_LIMIT},
-	{280 / 8, 0, FIELD(code_filename), MAX_CODE - 8},
-	{296 / 8, 0, FIELD(code_name), MAX_CODE - 8},
-	{304 / 8, 0, FIELD(code_linetable), MAX_CODE - 8},
-	{312 / 8, 0, FIELD(code_firstlineno), MAX_CODE - 8},
-	{344 / 8, 0, FIELD(code_bytecode), MAX_CODE - 8},
-	{360 / 8, 0, FIELD(object_type), RECORD_LIMIT},
-	{392 / 8, 0, FIELD(type_flags), MAX_TSTATE - 8},
-	{456 / 8, 0, FIELD(dict_keys), RECORD_LIMIT},
-	{464 / 8, 0, FIELD(dict_values), RECORD_LIMIT},
-	{520 / 8, 0, FIELD(object_var_size), RECORD_LIMIT},
-	{528 / 8, 0, FIELD(bytes_data), RECORD_LIMIT},
-	{544 / 8, 0, FIELD(unicode_state), RECORD_LIMIT},
-	{552 / 8, 0, FIELD(unicode_length), RECORD_LIMIT},
-	{560 / 8, 0, FIELD(unicode_ascii_size), RECORD_LIMIT},
-};
-
-/* Fields must lie inside of what is read of their record. */
-static bool fits(const struct python_layout *layout)
+static uint16_t *field_of(struct python_layout *layout, uint16_t field)
 {
-	const uint16_t tstate[] = {layout->tstate_next,
-				   layout->tstate_interp,
-				   layout->tstate_current_frame,
-				   layout->tstate_thread_id,
-				   layout->tstate_native_thread_id,
-				   layout->tstate_datastack_chunk,
-				   layout->tstate_datastack_top,
-				   layout->tstate_id};
-	const uint16_t frame[] = {layout->iframe_previous, layout->iframe_code,
-				  layout->iframe_instruction};
-	const uint16_t code[] = {layout->code_filename,	      layout->code_name,
-				 layout->code_linetable,      layout->code_firstlineno,
-				 layout->code_firsttraceable, layout->object_type};
-	const uint16_t unicode[] = {layout->unicode_length, layout->unicode_state};
-	for (size_t i = 0; i < sizeof(tstate) / sizeof(*tstate); i++)
-		if (tstate[i] + 8u > layout->tstate_size)
-			return false;
-	for (size_t i = 0; i < sizeof(frame) / sizeof(*frame); i++)
-		if (frame[i] + 8u > layout->iframe_size)
-			return false;
-	for (size_t i = 0; i < sizeof(code) / sizeof(*code); i++)
-		if (code[i] + 8u > layout->code_size)
-			return false;
-	for (size_t i = 0; i < sizeof(unicode) / sizeof(*unicode); i++)
-		if (unicode[i] + 8u > layout->unicode_ascii_size)
-			return false;
-	return layout->iframe_owner < layout->iframe_size &&
-	       layout->object_var_size + 8u <= layout->bytes_data;
+	return (uint16_t *)((char *)layout + field);
 }
 
-bool python_debug_offsets_apply(struct python_layout *layout, const struct memory_reader *memory,
-				remote_addr runtime, uint32_t version, struct error *error)
+/*
+ * Moves a field of `layout` to where the target says, if that can be right. `moves` are the
+ * groups' moves so far, `known` a bit for each that has one.
+ */
+static bool follow(const struct member *member, uint64_t value, struct python_layout *layout,
+		   int64_t moves[GROUP_COUNT], unsigned *known)
 {
-	uint64_t words[WORDS_313];
-	if (!memory_read(memory, runtime, words, sizeof(words), error))
+	uint16_t *offset = field_of(layout, member->field);
+	/* The macros that CPython fills the table with say 0 for a member that a build lacks. */
+	if (*offset == LAYOUT_ABSENT)
+		return value == 0;
+	int64_t move = (int64_t)(value - ((uint64_t)*offset + (uint64_t)member->behind));
+	if (!(*known & 1u << member->group)) {
+		moves[member->group] = move;
+		*known |= 1u << member->group;
+	}
+	if (move != moves[member->group] || move % 8 != 0)
+		return false;
+	return move >= -MAX_MOVE && move <= MAX_MOVE;
+}
+
+/* The table of the layout's version; TABLE_COUNT: none. */
+static enum offsets_table find_table(const struct python_layout *layout)
+{
+	enum offsets_table table = 0;
+	while (table < TABLE_COUNT &&
+	       (tables[table].major != layout->major || tables[table].minor != layout->minor))
+		table++;
+	return table;
+}
+
+static bool read_words(const struct python_layout *layout, enum offsets_table table,
+		       const struct memory_reader *memory, remote_addr runtime, uint32_t version,
+		       uint64_t *words, struct error *error)
+{
+	if (!memory_read(memory, runtime, words, tables[table].size, error))
 		return false;
 	if (memcmp(words, "xdebugpy", 8) != 0)
 		return error_set(error, ERROR_TORN, "the interpreter is not initialised");
 	if (words[VERSION_WORD] != version)
 		return error_set(error, ERROR_CORRUPT, "debug offsets of version %#llx, not %#x",
 				 (unsigned long long)words[VERSION_WORD], version);
-	if (words[FREE_THREADED_WORD] != 0)
+	if (words[FREE_THREADED_WORD] != layout->free_threaded)
+		return error_set(error, ERROR_CORRUPT,
+				 "debug offsets are of another build of CPython %u.%u",
+				 layout->major, layout->minor);
+	return true;
+}
+
+bool python_debug_offsets_apply(struct python_layout *layout, const struct memory_reader *memory,
+				remote_addr runtime, uint32_t version, struct error *error)
+{
+	uint64_t words[MAX_WORDS];
+	enum offsets_table table = find_table(layout);
+	if (table == TABLE_COUNT)
 		return error_set(error, ERROR_UNSUPPORTED,
-				 "free-threaded CPython %u.%u is not supported yet", layout->major,
-				 layout->minor);
-	struct python_layout filled = *layout;
-	for (size_t i = 0; i < sizeof(words_313) / sizeof(*words_313); i++) {
-		const struct offset_word *item = &words_313[i];
-		uint64_t value = words[item->word], plus = item->plus ? words[item->plus] : 0;
-		if (value > item->limit || plus > item->limit - value)
-			return error_set(error, ERROR_CORRUPT, "debug offset %u is out of bounds",
-					 item->word * 8u);
-		uint16_t offset = (uint16_t)(value + plus);
-		memcpy((char *)&filled + item->field, &offset, sizeof(offset));
+				 "the debug offsets of CPython %u.%u are not supported",
+				 layout->major, layout->minor);
+	if (!read_words(layout, table, memory, runtime, version, words, error))
+		return false;
+	int64_t moves[GROUP_COUNT] = {[FIXED] = 0};
+	unsigned known = 1u << FIXED;
+	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++) {
+		const struct member *member = &members[i];
+		uint16_t at = member->at[table], plus = member->plus[table];
+		if (at == 0)
+			continue;
+		uint64_t value = words[at / 8] + (plus ? words[plus / 8] : 0);
+		if (!follow(member, value, layout, moves, &known))
+			return error_set(error, ERROR_UNSUPPORTED,
+					 "this build of CPython %u.%u is laid out in a way that is "
+					 "not known (debug offset %u is %llu)",
+					 layout->major, layout->minor, at,
+					 (unsigned long long)words[at / 8]);
 	}
-	/* The header ends where the instructions start. */
-	filled.code_size = filled.code_bytecode;
-	if (!fits(&filled))
-		return error_set(error, ERROR_CORRUPT, "debug offsets do not fit together");
-	*layout = filled;
+	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++)
+		if (members[i].behind == 0 && members[i].at[table] != 0 && moves[members[i].group])
+			*field_of(layout, members[i].field) += (uint16_t)moves[members[i].group];
 	return true;
 }

@@ -81,6 +81,8 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(unicode, ascii_size)                                                                     \
 	X(unicode, compact_size)                                                                   \
 	X(unicode, data)                                                                           \
+	X(unicode, wstr) /* <= 3.11: wchar_t[] of a string that nobody has read yet */             \
+	X(unicode, wstr_length)                                                                    \
 	X(integer, digits)                                                                         \
 	X(integer, value) /* 2.7: of an int, as opposed to a long */                               \
 	X(module, dict)                                                                            \

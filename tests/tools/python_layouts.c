@@ -15,8 +15,8 @@ int main(void)
 			uint16_t offset;
 			memcpy(&offset, (const char *)row + fields[j].offset, sizeof(offset));
 			if (offset != LAYOUT_ABSENT)
-				printf("%u.%u %s %u\n", row->major, row->minor, fields[j].name,
-				       offset);
+				printf("%u.%u%s %s %u\n", row->major, row->minor,
+				       row->free_threaded ? "t" : "", fields[j].name, offset);
 		}
 	return 0;
 }
