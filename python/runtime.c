@@ -1,26 +1,97 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the interpreter among a target's modules, and what is needed to read it: the address of
- * _PyRuntime, the version, the layout. Never takes a version for another: wrong offsets give
- * plausible nonsense.
+ * Finds the interpreter among a target's modules, and what is needed to read it: its version, the
+ * layout of that version, the addresses it starts from. A library or executable may be mapped and
+ * not be in use (a launcher beside its library, an extension that brought a second libpython): one
+ * that runs is preferred to whatever its name is.
  */
-#include <ctype.h>
 #include <elf.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "python/internal.h"
+#include "python/locate.h"
 
-enum { SCAN_LIMIT = 64 << 20, SCAN_PIECE = 256 << 10, VERSION_TEXT = 32 };
+/* ---- which version ---- */
 
-struct version {
-	unsigned major, minor, micro;
-	uint32_t hex; /* 0: not known */
-	char text[VERSION_TEXT];
-};
+static bool choose_layout(struct python_runtime *runtime, const struct python_candidate *candidate,
+			  const struct python_version *version, const struct memory_reader *memory,
+			  struct error *error)
+{
+	const struct python_layout *row =
+		python_layout_find(version->major, version->minor, version->free_threaded);
+	if (!row)
+		return error_set(error, ERROR_UNSUPPORTED, "%sCPython %s is not supported",
+				 version->free_threaded ? "free-threaded " : "", version->text);
+	runtime->layout = *row;
+	memcpy(runtime->version, version->text, sizeof(version->text));
+	if (candidate->places[SYMBOL_UCS2].found)
+		runtime->layout.unicode_width = 2;
+	else if (candidate->places[SYMBOL_UCS4].found)
+		runtime->layout.unicode_width = 4;
+	return !row->debug_offsets ||
+	       python_debug_offsets_apply(&runtime->layout, memory,
+					  python_candidate_address(candidate, SYMBOL_RUNTIME),
+					  version->hex, error);
+}
+
+/* ---- is it to be believed ---- */
+
+static bool is_finalizing(const struct python_runtime *runtime, const struct memory_reader *memory)
+{
+	uint64_t state;
+	uint16_t offset = runtime->layout.runtime_finalizing;
+	return runtime->address && offset != LAYOUT_ABSENT &&
+	       memory_read_u64(memory, runtime->address + offset, &state, NULL) && state != 0;
+}
+
+/* The lists may change while they are read. */
+static bool has_threads(const struct python_runtime *runtime, const struct memory_reader *memory,
+			size_t *count, struct error *error)
+{
+	enum { TRIES = 4 };
+	struct python_thread *threads;
+	for (int i = 1; !python_threads(runtime, memory, &threads, count, error); i++)
+		if (i == TRIES)
+			return false;
+	free(threads);
+	return true;
+}
+
+/* An interpreter that finalizes is read as long as it has threads: it may hang there. */
+static bool check_runtime(const struct python_runtime *runtime, const struct memory_reader *memory,
+			  struct error *error)
+{
+	uint64_t head;
+	size_t count = 0;
+	if (!memory_read_u64(memory, runtime->head, &head, error) ||
+	    (head && !has_threads(runtime, memory, &count, error)))
+		return false;
+	return count > 0 ||
+	       error_set(error, ERROR_TORN, "the interpreter in %s %s", runtime->module->name,
+			 is_finalizing(runtime, memory) ? "has been finalized"
+							: "is not initialised");
+}
+
+static bool try_places(const struct python_candidate *candidate, const struct memory_reader *memory,
+		       struct python_runtime *found, struct error *error)
+{
+	struct python_version version;
+	memset(found, 0, sizeof(*found));
+	found->module = candidate->module;
+	if (!python_version_find(candidate->module, memory, &candidate->places[SYMBOL_VERSION],
+				 python_candidate_address(candidate, SYMBOL_RUNTIME), &version))
+		return error_set(error, ERROR_TORN,
+				 "the interpreter in %s is not initialised: no version yet",
+				 candidate->module->name);
+	if (!choose_layout(found, candidate, &version, memory, error) ||
+	    !python_locate(candidate, memory, found, error))
+		return false;
+	python_runtime_plan(found);
+	return check_runtime(found, memory, error);
+}
 
 /* ---- which module ---- */
 
@@ -28,20 +99,6 @@ static bool has_python_name(const struct module *module)
 {
 	return strncmp(module->name, "libpython", 9) == 0 ||
 	       strncmp(module->name, "python", 6) == 0;
-}
-
-/* The symbols that are needed of an interpreter. */
-enum { SYMBOL_RUNTIME, SYMBOL_CODE_TYPE, SYMBOL_VERSION, SYMBOL_COUNT };
-
-/* CPython 3.10+ keeps _PyRuntime at the start of a section of its own; stripped files too. */
-static bool find_runtime(const struct module *module, struct module_place places[SYMBOL_COUNT])
-{
-	static const char *const names[SYMBOL_COUNT] = {"_PyRuntime", "PyCode_Type", "Py_Version"};
-	const struct module_section *section = module_section(module, ".PyRuntime");
-	module_find_symbols(module, names, SYMBOL_COUNT, places);
-	if (!places[SYMBOL_RUNTIME].found && section)
-		places[SYMBOL_RUNTIME] = (struct module_place){section->vaddr, section->size, true};
-	return places[SYMBOL_RUNTIME].found;
 }
 
 static bool is_mapped(const struct module_table *table, const struct module *module)
@@ -52,236 +109,96 @@ static bool is_mapped(const struct module_table *table, const struct module *mod
 	return false;
 }
 
-/* Libraries and executables named after Python first: a look for a symbol costs. */
-static const struct module *find_module(const struct module_table *table,
-					struct module_place places[SYMBOL_COUNT])
+/*
+ * The executable as the loader places it: lowest. One that refers to variables of a library has
+ * copies of them, which the library then uses as well.
+ */
+static const struct module *executable_of(const struct module_table *table)
 {
+	for (size_t i = 0; i < table->mapping_count; i++)
+		if (table->mappings[i].module)
+			return table->mappings[i].module;
+	return NULL;
+}
+
+static void take_over_variables(struct python_candidate *candidate,
+				const struct module_table *table)
+{
+	const struct module *executable = executable_of(table);
+	struct python_candidate other;
+	if (!executable || executable == candidate->module)
+		return;
+	bool named = python_candidate_init(&other, executable);
+	/* One with an interpreter of its own has all of it for itself. */
+	if (other.places[SYMBOL_HEAD_FUNCTION].found ||
+	    (!named && !other.places[SYMBOL_CODE_TYPE].found))
+		return;
+	candidate->data_module = executable;
+	memcpy(candidate->data_places, other.places, sizeof(other.places));
+}
+
+static bool try_module(const struct module_table *table, const struct module *module,
+		       const struct memory_reader *memory, struct python_runtime *found,
+		       struct error *error)
+{
+	struct python_candidate candidate;
+	if (!python_candidate_init(&candidate, module))
+		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
+	take_over_variables(&candidate, table);
+	return try_places(&candidate, memory, found, error);
+}
+
+/* What to say when several candidates fail: the reason that tells most. */
+static int weight(enum error_kind kind)
+{
+	switch (kind) {
+	case ERROR_GONE:
+	case ERROR_DENIED:
+		return 4;
+	case ERROR_TORN:
+		return 3;
+	case ERROR_UNSUPPORTED:
+		return 2;
+	case ERROR_ABSENT:
+		return 0;
+	default:
+		return 1;
+	}
+}
+
+/* Libraries and executables named after Python first: a look for symbols costs. */
+static bool find_runtime(const struct module_table *table, const struct memory_reader *memory,
+			 struct python_runtime *found, struct error *error)
+{
+	struct error best = {0}, problem;
 	for (int named = 1; named >= 0; named--)
 		for (size_t i = 0; i < table->module_count; i++) {
 			const struct module *module = table->modules[i];
-			if (has_python_name(module) == (named == 1) && is_mapped(table, module) &&
-			    find_runtime(module, places))
-				return module;
-		}
-	return NULL;
-}
-
-/* CPython before 3.7 has no _PyRuntime: known only to be refused by name. */
-static const struct module *find_old_module(const struct module_table *table)
-{
-	for (size_t i = 0; i < table->module_count; i++) {
-		const struct module *module = table->modules[i];
-		if (has_python_name(module) && is_mapped(table, module) &&
-		    module_symbol(module, "_PyThreadState_Current", &(uint64_t){0}, NULL, NULL))
-			return module;
-	}
-	return NULL;
-}
-
-/* ---- which version ---- */
-
-static void version_from_hex(struct version *version, uint32_t hex)
-{
-	/* Include/patchlevel.h: 0x030b07f0 is 3.11.7 final. */
-	static const struct {
-		unsigned level;
-		const char *mark;
-	} levels[] = {{0xa, "a"}, {0xb, "b"}, {0xc, "rc"}};
-	const char *mark = "";
-	version->hex = hex;
-	version->major = hex >> 24;
-	version->minor = hex >> 16 & 0xff;
-	version->micro = hex >> 8 & 0xff;
-	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
-		if ((hex >> 4 & 0xf) == levels[i].level)
-			mark = levels[i].mark;
-	snprintf(version->text, sizeof(version->text), "%u.%u.%u%s", version->major, version->minor,
-		 version->micro, mark);
-	if (*mark)
-		snprintf(version->text + strlen(version->text), 4, "%u", hex & 0xf);
-}
-
-/* "libpython3.10.so.1.0", "python3.10": the numbers behind "python". */
-static bool version_from_name(const char *name, struct version *version)
-{
-	const char *digits = strstr(name, "python");
-	unsigned major, minor;
-	if (!digits || sscanf(digits + 6, "%2u.%3u", &major, &minor) != 2)
-		return false;
-	version->major = major;
-	version->minor = minor;
-	snprintf(version->text, sizeof(version->text), "%u.%u", major, minor);
-	return true;
-}
-
-static size_t digits_at(const char *text, size_t size, unsigned *value)
-{
-	size_t i = 0;
-	for (*value = 0; i < size && i < 3 && isdigit((unsigned char)text[i]); i++)
-		*value = *value * 10 + (unsigned)(text[i] - '0');
-	return i;
-}
-
-/*
- * Py_GetVersion's text, "3.10.13 (main, Jan  1 2026, 00:00:00) [GCC 12.2.0]": digits, a mark of a
- * pre-release or a '+', and " (".
- */
-static bool parse_version_text(const char *text, size_t size, struct version *version)
-{
-	size_t at = digits_at(text, size, &version->major), used = at;
-	if (!used || at >= size || text[at] != '.')
-		return false;
-	used = digits_at(text + at + 1, size - at - 1, &version->minor);
-	at += 1 + used;
-	if (!used || at >= size || text[at] != '.')
-		return false;
-	used = digits_at(text + at + 1, size - at - 1, &version->micro);
-	at += 1 + used;
-	while (used && at < size && strchr("+abrc0123456789", text[at]) && text[at])
-		at++;
-	if (!used || at + 2 > size || at >= VERSION_TEXT || memcmp(text + at, " (", 2) != 0)
-		return false;
-	memcpy(version->text, text, at);
-	version->text[at] = '\0';
-	if (version->text[at - 1] == '+')
-		version->text[at - 1] = '\0';
-	return true;
-}
-
-static bool scan_piece(const char *bytes, size_t size, struct version *version)
-{
-	for (size_t i = 0; i + 8 < size; i++) {
-		struct version found = {0};
-		if ((bytes[i] == '2' || bytes[i] == '3') && bytes[i + 1] == '.' &&
-		    (i == 0 || bytes[i - 1] == '\0') &&
-		    parse_version_text(bytes + i, size - i, &found)) {
-			*version = found;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Looks for Py_GetVersion's buffer in the module's writable memory. */
-static bool version_from_memory(const struct module *module, const struct memory_reader *memory,
-				struct version *version)
-{
-	_cleanup_free_ char *bytes = alloc_zeroed(SCAN_PIECE + VERSION_TEXT, 1);
-	for (size_t i = 0; i < module->segment_count; i++) {
-		const struct module_segment *segment = &module->segments[i];
-		if (!(segment->flags & PF_W) || segment->memory_size > SCAN_LIMIT)
-			continue;
-		for (uint64_t at = 0; at < segment->memory_size; at += SCAN_PIECE) {
-			uint64_t left = segment->memory_size - at;
-			size_t size =
-				left < SCAN_PIECE + VERSION_TEXT ? left : SCAN_PIECE + VERSION_TEXT;
-			if (memory_read(memory, module->load_bias + segment->vaddr + at, bytes,
-					size, NULL) &&
-			    scan_piece(bytes, size, version))
+			if (has_python_name(module) != (named == 1) || !is_mapped(table, module))
+				continue;
+			if (try_module(table, module, memory, found, &problem))
 				return true;
+			/* A hole where something should be: not that the process has gone. */
+			if (problem.kind == ERROR_GONE && problem.os_errno == EFAULT)
+				problem.kind = ERROR_TORN;
+			if (best.kind == ERROR_NONE || weight(problem.kind) > weight(best.kind))
+				best = problem;
 		}
-	}
-	return false;
-}
-
-static bool find_version(const struct module *module, const struct memory_reader *memory,
-			 const struct module_place places[SYMBOL_COUNT], struct version *version,
-			 struct error *error)
-{
-	const struct module_place *place = &places[SYMBOL_VERSION];
-	const remote_addr runtime = module->load_bias + places[SYMBOL_RUNTIME].vaddr;
-	uint64_t words[2];
-	uint32_t hex;
-	if (place->found && module_read(module, place->vaddr, &hex, sizeof(hex), NULL)) {
-		version_from_hex(version, hex);
-		return true;
-	}
-	if (memory_read(memory, runtime, words, sizeof(words), NULL) &&
-	    memcmp(words, "xdebugpy", 8) == 0) {
-		version_from_hex(version, (uint32_t)words[1]);
-		return true;
-	}
-	if (version_from_memory(module, memory, version))
-		return true;
-	return version_from_name(module->name, version) ||
-	       error_set(error, ERROR_UNSUPPORTED, "cannot tell the version of the interpreter %s",
-			 module->name);
-}
-
-static bool choose_layout(struct python_runtime *runtime, const struct version *version,
-			  const struct memory_reader *memory, struct error *error)
-{
-	const struct python_layout *row = python_layout_find(version->major, version->minor, false);
-	if (!row)
-		return error_set(error, ERROR_UNSUPPORTED, "CPython %s is not supported yet",
-				 version->text);
-	runtime->layout = *row;
-	memcpy(runtime->version, version->text, sizeof(version->text));
-	return !row->debug_offsets ||
-	       python_debug_offsets_apply(&runtime->layout, memory, runtime->address, version->hex,
-					  error);
-}
-
-/* ---- is it to be believed ---- */
-
-static bool check_runtime(const struct python_runtime *runtime, const struct memory_reader *memory,
-			  struct error *error)
-{
-	const struct python_layout *layout = &runtime->layout;
-	struct python_thread *threads;
-	size_t count;
-	uint64_t finalizing, head;
-	if (!memory_read_u64(memory, runtime->address + layout->runtime_finalizing, &finalizing,
-			     error) ||
-	    !memory_read_u64(memory, runtime->head, &head, error))
-		return false;
-	if (finalizing != 0)
-		return error_set(error, ERROR_TORN, "the interpreter is finalizing");
-	if (head == 0)
-		return error_set(error, ERROR_TORN, "the interpreter is not initialised");
-	if (!python_threads(runtime, memory, &threads, &count, error))
-		return false;
-	free(threads);
-	return count > 0 || error_set(error, ERROR_TORN, "the interpreter has no thread");
-}
-
-static bool refuse(const struct module_table *table, const struct memory_reader *memory,
-		   struct error *error)
-{
-	struct version version = {0};
-	const struct module *old = find_old_module(table);
-	if (!old)
+	if (best.kind == ERROR_NONE)
 		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
-	if (!version_from_memory(old, memory, &version) && !version_from_name(old->name, &version))
-		return error_set(error, ERROR_UNSUPPORTED,
-				 "CPython before 3.7 is not supported yet");
-	return error_set(error, ERROR_UNSUPPORTED, "CPython %s is not supported yet", version.text);
+	if (error)
+		*error = best;
+	return false;
 }
 
 bool python_runtime_open(struct module_table *table, const struct memory_reader *memory,
 			 struct python_runtime **runtime, struct error *error)
 {
-	struct python_runtime found = {0};
-	struct version version = {0};
-	struct module_place places[SYMBOL_COUNT];
-	found.module = find_module(table, places);
-	if (!found.module)
-		return refuse(table, memory, error);
-	found.address = found.module->load_bias + places[SYMBOL_RUNTIME].vaddr;
-	if (!find_version(found.module, memory, places, &version, error) ||
-	    !choose_layout(&found, &version, memory, error))
+	struct python_runtime found;
+	if (!find_runtime(table, memory, &found, error))
 		return false;
-	if (!places[SYMBOL_CODE_TYPE].found)
-		return error_set(error, ERROR_ABSENT, "%s has no symbol PyCode_Type",
-				 found.module->path);
-	found.code_type = found.module->load_bias + places[SYMBOL_CODE_TYPE].vaddr;
-	found.head = found.address + found.layout.runtime_interpreters_head;
-	found.current = found.address + found.layout.runtime_tstate_current;
-	python_runtime_plan(&found);
-	if (!check_runtime(&found, memory, error))
-		return false;
-	log_debug("python", "CPython %s in %s, _PyRuntime at %#llx", found.version,
-		  found.module->name, (unsigned long long)found.address);
+	log_debug("python", "CPython %s in %s, list of interpreters at %#llx", found.version,
+		  found.module->name, (unsigned long long)found.head);
 	*runtime = alloc_zeroed(1, sizeof(found));
 	**runtime = found;
 	(*runtime)->last_active = alloc_zeroed(1, sizeof(struct python_active));

@@ -9,6 +9,35 @@
 #include "base/cleanup.h"
 #include "python/internal.h"
 
+/* ---- lists ---- */
+
+/*
+ * A list that the target wrote may lead back into itself. After Brent: one element is kept, and
+ * the distance to the next one to be kept doubles; meeting the kept one again is a loop.
+ */
+struct list_guard {
+	remote_addr kept;
+	size_t count, next_kept;
+};
+
+/* Call for each element before it is read; false: seen before, or one more than `limit`. */
+static bool guard_step(struct list_guard *guard, remote_addr address, size_t limit)
+{
+	if (guard->count >= limit || address == guard->kept)
+		return false;
+	if (guard->count++ == guard->next_kept) {
+		guard->kept = address;
+		guard->next_kept = guard->next_kept * 2 + 1;
+	}
+	return true;
+}
+
+static bool endless(remote_addr address, const char *what, struct error *error)
+{
+	return error_set(error, ERROR_TORN, "the list of %s does not end: at %#llx", what,
+			 (unsigned long long)address);
+}
+
 /* ---- one interpreter, in as few reads as its size allows ---- */
 
 static const uint16_t *interpreter_fields(const struct python_layout *layout, uint16_t fields[4])
@@ -80,6 +109,13 @@ bool python_interpreter_read(const struct python_runtime *runtime,
 	interpreter->threads_head = word_of(runtime, bytes, layout->interp_threads_head);
 	interpreter->gil = word_of(runtime, bytes, layout->interp_gil);
 	interpreter->collecting = (uint32_t)word_of(runtime, bytes, layout->interp_gc_collecting);
+	if (runtime->collecting) {
+		/* One collector for all interpreters. */
+		uint32_t collecting;
+		if (!memory_read_u32(memory, runtime->collecting, &collecting, error))
+			return false;
+		interpreter->collecting = collecting != 0;
+	}
 	return true;
 }
 
@@ -88,13 +124,13 @@ bool python_threads_stamp(const struct python_runtime *runtime, const struct mem
 {
 	remote_addr address;
 	uint64_t mixed = 0;
+	struct list_guard guard = {0};
 	if (!memory_read_u64(memory, runtime->head, &address, error))
 		return false;
-	for (int i = 0; address; i++) {
+	while (address) {
 		struct python_interpreter interpreter;
-		if (i == MAX_INTERPRETERS)
-			return error_set(error, ERROR_CORRUPT, "more than %d interpreters",
-					 MAX_INTERPRETERS);
+		if (!guard_step(&guard, address, MAX_INTERPRETERS))
+			return endless(address, "interpreters", error);
 		if (!python_interpreter_read(runtime, memory, address, &interpreter, error))
 			return false;
 		mixed = hash_pair(hash_pair(mixed, address), interpreter.threads_head);
@@ -111,16 +147,22 @@ struct thread_list {
 	size_t count, capacity;
 };
 
+/* A member of a thread state that some versions lack. */
+static uint64_t optional(const uint8_t *bytes, uint16_t offset)
+{
+	return offset == LAYOUT_ABSENT ? 0 : field_u64(bytes, offset);
+}
+
 static bool add_threads(const struct python_runtime *runtime, const struct memory_reader *memory,
 			const struct python_interpreter *interpreter, struct thread_list *list,
 			struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
+	struct list_guard guard = {0};
 	for (remote_addr address = interpreter->threads_head; address;) {
 		uint8_t bytes[MAX_TSTATE];
-		if (list->count >= MAX_THREADS)
-			return error_set(error, ERROR_TORN, "more than %d thread states",
-					 MAX_THREADS);
+		if (!guard_step(&guard, address, MAX_THREADS - list->count + guard.count))
+			return endless(address, "thread states", error);
 		if (address % 8 != 0 ||
 		    !memory_read(memory, address, bytes, layout->tstate_size, NULL) ||
 		    field_u64(bytes, layout->tstate_interp) != interpreter->address)
@@ -132,11 +174,8 @@ static bool add_threads(const struct python_runtime *runtime, const struct memor
 			.tstate = address,
 			.interpreter = interpreter->address,
 			.thread_id = field_u64(bytes, layout->tstate_thread_id),
-			.native_thread_id =
-				layout->tstate_native_thread_id == LAYOUT_ABSENT
-					? 0
-					: field_u64(bytes, layout->tstate_native_thread_id),
-			.id = field_u64(bytes, layout->tstate_id),
+			.native_thread_id = optional(bytes, layout->tstate_native_thread_id),
+			.id = optional(bytes, layout->tstate_id),
 		};
 		address = field_u64(bytes, layout->tstate_next);
 	}
@@ -147,13 +186,13 @@ bool python_threads(const struct python_runtime *runtime, const struct memory_re
 		    struct python_thread **threads, size_t *count, struct error *error)
 {
 	struct thread_list list = {NULL, 0, 0};
+	struct list_guard guard = {0};
 	remote_addr address;
 	bool ok = memory_read_u64(memory, runtime->head, &address, error);
-	for (int i = 0; ok && address; i++) {
+	while (ok && address) {
 		struct python_interpreter interpreter;
-		if (i == MAX_INTERPRETERS)
-			ok = error_set(error, ERROR_TORN, "more than %d interpreters",
-				       MAX_INTERPRETERS);
+		if (!guard_step(&guard, address, MAX_INTERPRETERS))
+			ok = endless(address, "interpreters", error);
 		else
 			ok = python_interpreter_read(runtime, memory, address, &interpreter,
 						     error) &&

@@ -37,6 +37,9 @@ struct search {
 	const char *const *names;
 	struct module_place *places;
 	size_t count, missing;
+	/* Looking for the parts of the first name: those found so far, and room for them. */
+	struct module_place *parts;
+	size_t part_count, part_capacity;
 };
 
 static bool is_definition(const Elf64_Sym *symbol)
@@ -63,6 +66,34 @@ static void compare_names(struct search *search, const Elf64_Sym *symbol, const 
 	}
 }
 
+/* "name" itself and "name.cold", not "name_of_another". */
+static void compare_parts(struct search *search, const Elf64_Sym *symbol, const char *strings,
+			  uint64_t strings_size)
+{
+	const char *text = strings + symbol->st_name, *name = search->names[0];
+	uint64_t room = strings_size - symbol->st_name;
+	size_t size = strlen(name);
+	if (*text != *name || size >= room || memcmp(text, name, size) != 0 ||
+	    (text[size] != '\0' && text[size] != '.') || !symbol->st_size ||
+	    ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+		return;
+	for (size_t i = 0; i < search->part_count; i++)
+		if (search->parts[i].vaddr == symbol->st_value)
+			return;
+	search->parts[search->part_count++] =
+		(struct module_place){symbol->st_value, symbol->st_size, true};
+	search->missing = search->part_count < search->part_capacity;
+}
+
+static void compare(struct search *search, const Elf64_Sym *symbol, const char *strings,
+		    uint64_t strings_size)
+{
+	if (!search->parts)
+		compare_names(search, symbol, strings, strings_size);
+	else if (search->missing)
+		compare_parts(search, symbol, strings, strings_size);
+}
+
 static void search_table(const struct module *module, const struct symbol_table *table,
 			 struct search *search)
 {
@@ -82,7 +113,7 @@ static void search_table(const struct module *module, const struct symbol_table 
 			return;
 		for (size_t i = 0; i < step; i++)
 			if (symbols[i].st_name < table->strings_size && is_definition(&symbols[i]))
-				compare_names(search, &symbols[i], strings, table->strings_size);
+				compare(search, &symbols[i], strings, table->strings_size);
 	}
 }
 
@@ -196,18 +227,32 @@ static void search_debug_file(const struct module *module, struct search *search
 	module_free(debug);
 }
 
+static void search_all(const struct module *module, struct search *search)
+{
+	if (module_section(module, ".dynsym"))
+		search_sections(module, ".dynsym", ".dynstr", search);
+	else
+		search_dynamic(module, search);
+	search_sections(module, ".symtab", ".strtab", search);
+	search_debug_file(module, search);
+}
+
 size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
 			   struct module_place places[])
 {
-	struct search search = {names, places, count, count};
+	struct search search = {.names = names, .places = places, .count = count, .missing = count};
 	memset(places, 0, count * sizeof(*places));
-	if (module_section(module, ".dynsym"))
-		search_sections(module, ".dynsym", ".dynstr", &search);
-	else
-		search_dynamic(module, &search);
-	search_sections(module, ".symtab", ".strtab", &search);
-	search_debug_file(module, &search);
+	search_all(module, &search);
 	return count - search.missing;
+}
+
+size_t module_find_parts(const struct module *module, const char *name, struct module_place parts[],
+			 size_t capacity)
+{
+	struct search search = {
+		.names = &name, .missing = capacity > 0, .parts = parts, .part_capacity = capacity};
+	search_all(module, &search);
+	return search.part_count;
 }
 
 bool module_symbol(const struct module *module, const char *name, uint64_t *vaddr, uint64_t *size,

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where an interpreter keeps what a reader starts from: the list of interpreters, the holder of the
+ * GIL, whether the collector runs, the type of code objects, the code of the eval function.
+ * Relies on symbols, and where those are stripped on what exported functions do.
+ */
+#include <elf.h>
+
+#include "base/log.h"
+#include "python/locate.h"
+
+static const char *const symbol_names[SYMBOL_COUNT] = {
+	[SYMBOL_RUNTIME] = "_PyRuntime",
+	[SYMBOL_CODE_TYPE] = "PyCode_Type",
+	[SYMBOL_CURRENT] = "_PyThreadState_Current",
+	[SYMBOL_VERSION] = "Py_Version",
+	[SYMBOL_HEAD_FUNCTION] = "PyInterpreterState_Head",
+	[SYMBOL_HEAD] = "interp_head",
+	[SYMBOL_COLLECTING] = "collecting",
+	[SYMBOL_UCS4] = "PyUnicodeUCS4_AsUTF8String",
+	[SYMBOL_UCS2] = "PyUnicodeUCS2_AsUTF8String",
+	[SYMBOL_TRACE_REFS] = "_Py_PrintReferences",
+};
+
+/* CPython 3.10+ keeps _PyRuntime at the start of a section of its own; stripped files too. */
+bool python_candidate_init(struct python_candidate *candidate, const struct module *module)
+{
+	const struct module_section *section = module_section(module, ".PyRuntime");
+	struct module_place *places = candidate->places;
+	memset(candidate, 0, sizeof(*candidate));
+	candidate->module = module;
+	module_find_symbols(module, symbol_names, SYMBOL_COUNT, places);
+	if (!places[SYMBOL_RUNTIME].found && section)
+		places[SYMBOL_RUNTIME] = (struct module_place){section->vaddr, section->size, true};
+	return places[SYMBOL_RUNTIME].found || places[SYMBOL_CURRENT].found;
+}
+
+remote_addr python_candidate_address(const struct python_candidate *candidate,
+				     enum python_symbol symbol)
+{
+	if (candidate->data_module && candidate->data_places[symbol].found)
+		return candidate->data_module->load_bias + candidate->data_places[symbol].vaddr;
+	if (candidate->places[symbol].found)
+		return candidate->module->load_bias + candidate->places[symbol].vaddr;
+	return 0;
+}
+
+/* ---- interp_head, by what PyInterpreterState_Head returns ---- */
+
+static bool skip(const uint8_t **at, const uint8_t *end, const void *bytes, size_t size)
+{
+	if ((size_t)(end - *at) < size || memcmp(*at, bytes, size) != 0)
+		return false;
+	*at += size;
+	return true;
+}
+
+static bool is_return(const uint8_t *at, const uint8_t *end)
+{
+	skip(&at, end, "\x5d", 1); /* pop %rbp */
+	skip(&at, end, "\xf3", 1); /* repz */
+	return skip(&at, end, "\xc3", 1);
+}
+
+static bool is_writable(const struct module *module, uint64_t vaddr)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segments[i];
+		if ((segment->flags & PF_W) && vaddr >= segment->vaddr &&
+		    vaddr - segment->vaddr + 8 <= segment->memory_size)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * "mov interp_head(%rip),%rax; ret", with its address known at link time or from the global
+ * offset table ("mov interp_head@GOTPCREL(%rip),%rax; mov (%rax),%rax; ret"); ahead of it perhaps
+ * endbr64 and the set-up of a frame pointer. 0: the code is something else.
+ */
+static remote_addr decode_head(const struct module *module, uint64_t function,
+			       const struct memory_reader *memory)
+{
+	uint8_t code[24];
+	const uint8_t *at = code, *const end = code + sizeof(code);
+	int32_t word;
+	uint64_t variable, address;
+	if (!module_read(module, function, code, sizeof(code), NULL))
+		return 0;
+	skip(&at, end, "\xf3\x0f\x1e\xfa", 4); /* endbr64 */
+	skip(&at, end, "\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp,%rbp */
+	if (skip(&at, end, "\x48\x8b\x05", 3)) {
+		memcpy(&word, at, 4);
+		at += 4;
+		variable = function + (uint64_t)(at - code) + (uint64_t)(int64_t)word;
+	} else if (module->fixed && skip(&at, end, "\x48\x8b\x04\x25", 4)) {
+		memcpy(&word, at, 4);
+		at += 4;
+		variable = (uint64_t)(int64_t)word;
+	} else {
+		return 0;
+	}
+	if (is_return(at, end))
+		return is_writable(module, variable) ? module->load_bias + variable : 0;
+	if (!skip(&at, end, "\x48\x8b\x00", 3) || !is_return(at, end) ||
+	    !memory_read_u64(memory, module->load_bias + variable, &address, NULL))
+		return 0;
+	return is_writable(module, address - module->load_bias) ? address : 0;
+}
+
+static remote_addr find_head(const struct python_candidate *candidate,
+			     const struct memory_reader *memory)
+{
+	const struct module_place *function = &candidate->places[SYMBOL_HEAD_FUNCTION];
+	const struct module_place *variable = &candidate->places[SYMBOL_HEAD];
+	remote_addr head = 0;
+	if (function->found)
+		head = decode_head(candidate->module, function->vaddr, memory);
+	if (!head && variable->found && variable->size == 8)
+		head = candidate->module->load_bias + variable->vaddr;
+	return head;
+}
+
+/* ---- variables ---- */
+
+static bool locate_variables(const struct python_candidate *candidate,
+			     const struct memory_reader *memory, struct python_runtime *runtime,
+			     struct error *error)
+{
+	const struct module_place *collecting = &candidate->places[SYMBOL_COLLECTING];
+	runtime->current = python_candidate_address(candidate, SYMBOL_CURRENT);
+	runtime->head = find_head(candidate, memory);
+	if (!runtime->current || !runtime->head)
+		return error_set(error, ERROR_ABSENT, "cannot find the list of interpreters in %s",
+				 candidate->module->path);
+	/* A static variable: stripped files do not tell. */
+	if (collecting->found && collecting->size == sizeof(int))
+		runtime->collecting = candidate->module->load_bias + collecting->vaddr;
+	return true;
+}
+
+static bool locate_runtime(const struct python_candidate *candidate, struct python_runtime *runtime,
+			   struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	runtime->address = python_candidate_address(candidate, SYMBOL_RUNTIME);
+	if (!runtime->address)
+		return error_set(error, ERROR_ABSENT, "%s has no symbol _PyRuntime",
+				 candidate->module->path);
+	runtime->head = runtime->address + layout->runtime_interpreters_head;
+	if (layout->runtime_tstate_current != LAYOUT_ABSENT)
+		runtime->current = runtime->address + layout->runtime_tstate_current;
+	if (layout->gc_place == GC_IN_RUNTIME)
+		runtime->collecting = runtime->address + layout->runtime_gc_collecting;
+	return true;
+}
+
+/* ---- the type of code objects ---- */
+
+/* A type that the interpreter has made ready. */
+static bool is_ready(const struct python_runtime *runtime, const struct memory_reader *memory,
+		     remote_addr type)
+{
+	enum { TPFLAGS_READY = 1 << 12 }; /* Include/object.h, the same in all versions */
+	uint64_t flags;
+	return type && memory_read_u64(memory, type + runtime->layout.type_flags, &flags, NULL) &&
+	       (flags & TPFLAGS_READY);
+}
+
+/* A program that refers to PyCode_Type may have taken the variable over (a copy relocation): then
+ * the library's own is not in use. */
+static bool locate_code_type(const struct python_candidate *candidate,
+			     const struct memory_reader *memory, struct python_runtime *runtime,
+			     struct error *error)
+{
+	struct python_candidate own = *candidate;
+	own.data_module = NULL;
+	remote_addr types[] = {python_candidate_address(&own, SYMBOL_CODE_TYPE),
+			       python_candidate_address(candidate, SYMBOL_CODE_TYPE)};
+	if (!types[0] && !types[1])
+		return error_set(error, ERROR_ABSENT, "%s has no symbol PyCode_Type",
+				 candidate->module->path);
+	for (size_t i = 0; i < 2; i++)
+		if (is_ready(runtime, memory, types[i])) {
+			runtime->code_type = types[i];
+			return true;
+		}
+	return error_set(error, ERROR_TORN, "the interpreter in %s is not initialised",
+			 candidate->module->name);
+}
+
+/* ---- the eval function ---- */
+
+static void locate_eval(struct python_runtime *runtime)
+{
+	/* 3.6+; there PyEval_EvalFrameEx is a mere wrapper. */
+	static const char *const names[] = {"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"};
+	const struct module *module = runtime->module;
+	struct module_place parts[EVAL_RANGES];
+	runtime->eval_count = 0;
+	for (size_t i = 0; i < 2 && !runtime->eval_count; i++) {
+		size_t count = module_find_parts(module, names[i], parts, EVAL_RANGES);
+		for (size_t k = 0; k < count; k++) {
+			remote_addr start = module->load_bias + parts[k].vaddr;
+			runtime->eval[runtime->eval_count++] =
+				(struct python_range){start, start + parts[k].size};
+		}
+	}
+	log_debug("python", "the eval function has %zu parts", runtime->eval_count);
+}
+
+bool python_locate(const struct python_candidate *candidate, const struct memory_reader *memory,
+		   struct python_runtime *runtime, struct error *error)
+{
+	const struct python_layout *layout = &runtime->layout;
+	bool found = layout->root == ROOT_VARIABLES
+			     ? locate_variables(candidate, memory, runtime, error)
+			     : locate_runtime(candidate, runtime, error);
+	if (!found || !locate_code_type(candidate, memory, runtime, error))
+		return false;
+	if (layout->chain == CHAIN_FRAMES)
+		locate_eval(runtime);
+	return true;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* What finding an interpreter is made of: runtime.c uses version.c and locate.c. */
+#ifndef PYTHON_LOCATE_H
+#define PYTHON_LOCATE_H
+
+#include "python/internal.h"
+
+/* ---- version.c ---- */
+
+struct python_version {
+	unsigned major, minor, micro;
+	uint32_t hex; /* 0: not known */
+	bool free_threaded;
+	char text[32]; /* "3.11.2" */
+};
+
+/*
+ * `constant` is the place of Py_Version, if any; `runtime` the address of _PyRuntime, or 0. False
+ * when nothing tells: the text that versions before 3.11 keep is made while they start.
+ */
+bool MUST_CHECK python_version_find(const struct module *module, const struct memory_reader *memory,
+				    const struct module_place *constant, remote_addr runtime,
+				    struct python_version *version);
+
+/* ---- locate.c ---- */
+
+enum python_symbol {
+	SYMBOL_RUNTIME,
+	SYMBOL_CODE_TYPE,
+	SYMBOL_CURRENT,
+	SYMBOL_VERSION,
+	SYMBOL_HEAD_FUNCTION,
+	SYMBOL_HEAD,
+	SYMBOL_COLLECTING,
+	SYMBOL_UCS4,
+	SYMBOL_UCS2,
+	SYMBOL_TRACE_REFS,
+	SYMBOL_COUNT
+};
+
+/* A module that may be an interpreter, and the symbols that are needed of it. */
+struct python_candidate {
+	const struct module *module;
+	struct module_place places[SYMBOL_COUNT];
+	const struct module *data_module; /* the executable, when it took over variables */
+	struct module_place data_places[SYMBOL_COUNT];
+};
+
+/* False: no interpreter's module. */
+bool MUST_CHECK python_candidate_init(struct python_candidate *candidate,
+				      const struct module *module);
+
+/* The run-time address of a symbol; 0: not there. */
+remote_addr python_candidate_address(const struct python_candidate *candidate,
+				     enum python_symbol symbol);
+
+/*
+ * Fills in address, head, current, collecting, code_type and the eval function's code; the layout
+ * must be there. ABSENT.
+ */
+bool MUST_CHECK python_locate(const struct python_candidate *candidate,
+			      const struct memory_reader *memory, struct python_runtime *runtime,
+			      struct error *error);
+
+#endif
