@@ -102,11 +102,50 @@ bool MUST_CHECK python_interpreter_read(const struct python_runtime *runtime,
 
 /* ---- strings.c ---- */
 
-/* Appends a str object to text as clean UTF-8, at most MAX_STRING bytes of it. CORRUPT when it
- * is not a str. */
+/* Py_TPFLAGS_... of a type; what it is a subclass of, in every version. */
+enum {
+	TYPE_INLINE_VALUES = 1 << 2,
+	TYPE_MANAGED_DICT = 1 << 4,
+	TYPE_INT = 1 << 23, /* 2.7, as opposed to its long */
+	TYPE_LONG = 1 << 24,
+	TYPE_BYTES = 1 << 27, /* 2.7: str */
+	TYPE_UNICODE = 1 << 28,
+	TYPE_DICT = 1 << 29,
+};
+
+/* The flags of an object's type; 0: they cannot be read. */
+uint64_t python_type_flags(const struct python_layout *layout, const struct memory_reader *memory,
+			   remote_addr object);
+
+/* Appends a str object (2.7: or unicode) to text as clean UTF-8, made from at most MAX_STRING bytes
+ * of it. CORRUPT when it is not a str. */
 bool MUST_CHECK python_string_read(const struct python_layout *layout,
 				   const struct memory_reader *memory, remote_addr object,
 				   struct strbuf *text, struct error *error);
+
+/* Whether the object is one of those, by its type; and whether it is this ASCII text. */
+bool python_is_string(const struct python_layout *layout, const struct memory_reader *memory,
+		      remote_addr object);
+bool python_string_is(const struct python_layout *layout, const struct memory_reader *memory,
+		      remote_addr object, const char *wanted);
+
+/* ---- objects.c: best effort, no errors: 0 is "not found" ---- */
+
+struct python_objects {
+	const struct python_layout *layout;
+	const struct memory_reader *memory;
+};
+
+struct object_key {
+	const char *text; /* ASCII; NULL: an integer */
+	uint64_t integer;
+};
+
+uint64_t object_word(const struct python_objects *objects, remote_addr address);
+remote_addr object_dict_value(const struct python_objects *objects, remote_addr dict,
+			      const struct object_key *wanted);
+remote_addr object_attribute(const struct python_objects *objects, remote_addr object,
+			     const char *name);
 
 /* ---- code.c ---- */
 
