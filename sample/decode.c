@@ -53,6 +53,7 @@ void decoder_release(struct decoder *decoder)
 	join_release(&decoder->join);
 	free(decoder->slices);
 	free(decoder->activations);
+	free(decoder->anchors);
 	free(decoder->stack);
 }
 
@@ -288,6 +289,27 @@ static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
 	return true;
 }
 
+/*
+ * Where the native stack had to be guessed, the entry records of the Python stack say through which
+ * frames it leads: unwinds again, so that none of them is stepped over.
+ */
+static const struct unwind_stack *unwind_by_records(struct decoder *decoder,
+						    const struct raw_sample *raw,
+						    const struct unwind_stack *native)
+{
+	uint32_t states = 0;
+	if (!native || raw->has_native || (!native->guessed && native->end != UNWIND_END_NO_INFO) ||
+	    !read_python(decoder, raw, NULL, &states, NULL))
+		return native;
+	size_t count = states ? decoder->python.activation_count : 0;
+	decoder->anchors = alloc_room(decoder->anchors, &decoder->anchor_capacity, count + 1,
+				      sizeof(*decoder->anchors));
+	for (size_t i = 0; i < count; i++)
+		decoder->anchors[i] = decoder->python.activations[i].record;
+	unwinder_set_anchors(decoder->unwinder, decoder->anchors, count);
+	return unwind(decoder, raw) ? &decoder->native : native;
+}
+
 /* Blocked in futex(2) on a word inside the GIL's struct, to wait (not to wake others). */
 static bool waits_for_gil(const struct raw_sample *raw, const struct python_stack *python)
 {
@@ -446,6 +468,8 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	const struct unwind_stack *native = NULL;
 	if (decoder->options->native || decoder->options->join == JOIN_RBX)
 		native = native_stack(decoder, raw);
+	if (python)
+		native = unwind_by_records(decoder, raw, native);
 	learn_rbx(decoder, raw, native);
 	if (lacks_python(raw, native)) {
 		facts->stale_join = true;

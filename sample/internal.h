@@ -348,6 +348,8 @@ struct decoder {
 	size_t slice_capacity;
 	struct python_activation *activations; /* of several thread states, on their way */
 	size_t activation_capacity;
+	remote_addr *anchors; /* addresses of entry records */
+	size_t anchor_capacity;
 	uint32_t *stack; /* the result: frame ids, outermost first */
 	size_t stack_count, stack_capacity;
 	uint64_t refreshed_ns, useless_ns; /* when the module table was read, and to no avail */

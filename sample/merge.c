@@ -122,21 +122,54 @@ static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
 		add(out, (struct merged_frame){.kind = kind});
 }
 
+/* Code made at run time: no file has it. */
+static bool is_fileless(const struct merge *merge, const struct unwind_frame *frame)
+{
+	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	const struct mapping *mapping = module_table_find(merge->input->modules, pc);
+	return mapping && !mapping->module && mapping->path[0] != '[';
+}
+
+/* Code made at run time that the eval function calls itself, or through other code of the
+ * interpreter, is a part of it: CPython's JIT (3.13+). `count`: the frames inside of it. */
+static void hide_jit(struct merge *merge, size_t count)
+{
+	struct merged_frame *frames = merge->out->frames;
+	while (count-- > 0 && frames[count].kind == MERGED_NATIVE) {
+		if (!frames[count].hidden &&
+		    !is_fileless(merge, &merge->input->native->frames[frames[count].native]))
+			break;
+		frames[count].hidden = true;
+	}
+}
+
+/* Code made at run time directly outside of the eval function: a trampoline for perf (3.12+). */
+static bool is_trampoline(const struct merge *merge, const struct unwind_frame *frame)
+{
+	const struct merged_stack *out = merge->out;
+	return out->count > 0 && out->frames[out->count - 1].kind == MERGED_PYTHON &&
+	       is_fileless(merge, frame);
+}
+
 static void add_native(struct merge *merge, size_t i)
 {
 	const struct unwind_frame *frame = &merge->input->native->frames[i];
 	bool interpreter = is_interpreter(merge, frame);
-	if (place_owned(merge, frame))
+	size_t inside = merge->out->count;
+	if (place_owned(merge, frame)) {
+		hide_jit(merge, inside);
 		return; /* the eval function itself: replaced */
+	}
 	if (swallow_gil_wait(merge, interpreter))
 		return;
 	if (interpreter && is_collector(merge, frame)) {
 		add_mark_once(merge->out, MERGED_GC);
 		return;
 	}
-	add(merge->out, (struct merged_frame){.kind = MERGED_NATIVE,
-					      .native = (uint32_t)i,
-					      .hidden = interpreter});
+	add(merge->out,
+	    (struct merged_frame){.kind = MERGED_NATIVE,
+				  .native = (uint32_t)i,
+				  .hidden = interpreter || is_trampoline(merge, frame)});
 }
 
 /* Frames outside the outermost Python frame are start-up plumbing. */

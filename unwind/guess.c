@@ -207,6 +207,16 @@ static bool scan(struct unwinder *unwinder, const struct place *place, size_t co
 	return found;
 }
 
+/* How many words above SP the frame can have: an anchor lies in one further out. */
+static size_t words_to_anchor(const struct unwinder *unwinder, remote_addr sp)
+{
+	uint64_t nearest = 8 * (uint64_t)SCAN_WORDS;
+	for (size_t i = 0; i < unwinder->anchor_count; i++)
+		if (unwinder->anchors[i] - sp < nearest)
+			nearest = unwinder->anchors[i] - sp;
+	return nearest / 8;
+}
+
 static bool find_caller(struct unwinder *unwinder, const struct registers *registers, bool exact,
 			int nested, struct registers *caller)
 {
@@ -222,7 +232,8 @@ static bool find_caller(struct unwinder *unwinder, const struct registers *regis
 		if (!epilogue_find_slot(place.module, registers, &place.taken))
 			place.taken = 0;
 	}
-	return scan(unwinder, &place, SCAN_WORDS, caller);
+	return scan(unwinder, &place, words_to_anchor(unwinder, registers->value[REGISTER_RSP]),
+		    caller);
 }
 
 /* Nothing was pushed yet by a call that led to no code. */

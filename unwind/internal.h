@@ -122,6 +122,8 @@ struct unwinder {
 	bool unknown_register;			      /* an unknown register was read */
 	bool missing_memory;			      /* the copy has no such bytes */
 	size_t guess_walks, guess_steps, guess_words; /* left in this call */
+	const remote_addr *anchors;		      /* which no guess steps over */
+	size_t anchor_count;
 };
 
 /* How to step from the instruction at this address (PC-1 for a return address). Never NULL; valid

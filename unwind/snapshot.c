@@ -155,6 +155,12 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 	return UNWIND_END_LIMIT;
 }
 
+void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count)
+{
+	unwinder->anchors = anchors;
+	unwinder->anchor_count = count;
+}
+
 bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 		   const struct memory_reader *memory, struct unwind_stack *stack,
 		   struct error *error)
@@ -177,5 +183,6 @@ bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
 	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
 	unwinder->memory = NULL;
+	unwinder_set_anchors(unwinder, NULL, 0);
 	return true;
 }

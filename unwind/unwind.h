@@ -75,6 +75,13 @@ bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers 
 			      struct error *error);
 
 /*
+ * Addresses that lie in activations of code with unwind information (the entry records of an
+ * interpreter), in any order: a guess does not step over one of them. The array is used, not
+ * owned, by the next unwind_thread alone.
+ */
+void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count);
+
+/*
  * The second backend: libunwind-ptrace's own accessors and table lookup on a thread that the
  * calling thread of ours traces and has stopped. For --unwinder=ptrace and as an oracle; runs in
  * the pause by its nature, and makes no guesses.
