@@ -26,6 +26,9 @@ enum {
 	STACK = 0x30000, /* native: grows down from STACK + 0x8000 */
 	HEAP = 0x40000,
 	CODE_TYPE = 0x900,
+	STRING_TYPE = 0xa00,
+	HEAD = 0x3000, /* variables of versions without _PyRuntime */
+	CURRENT = 0x3008,
 	GIL = 0x4000,
 	CODES = 6,
 };
@@ -82,10 +85,19 @@ static remote_addr take(struct world *world, size_t size)
 static remote_addr make_string(struct world *world, const char *text)
 {
 	const struct python_layout *layout = &world->runtime.layout;
-	remote_addr object = take(world, layout->unicode_ascii_size + strlen(text) + 1);
-	put64(world, object + layout->unicode_length, strlen(text));
-	put32(world, object + layout->unicode_state, 1 << 2 | 1 << 5 | 1 << 6);
-	memcpy(world->bytes + object + layout->unicode_ascii_size, text, strlen(text));
+	bool bytes = layout->string_form == STRINGS_BYTES;
+	uint16_t data = bytes ? layout->bytes_data : layout->unicode_ascii_size;
+	remote_addr object = take(world, data + strlen(text) + 1);
+	put64(world, object + layout->object_type, STRING_TYPE);
+	put64(world, STRING_TYPE + layout->type_flags, bytes ? 1 << 27 : 1 << 28);
+	put64(world, object + (bytes ? layout->object_var_size : layout->unicode_length),
+	      strlen(text));
+	/* One byte a code point, compact, ASCII; behind a field of two bits or of eight. */
+	uint32_t state = 1 | 1 << 3 | 1 << 4;
+	if (!bytes)
+		put32(world, object + layout->unicode_state,
+		      state << (layout->string_form == STRINGS_COMPACT ? 2 : 8));
+	memcpy(world->bytes + object + data, text, strlen(text));
 	return object;
 }
 
@@ -93,7 +105,9 @@ static remote_addr make_code(struct world *world, const char *name)
 {
 	const struct python_layout *layout = &world->runtime.layout;
 	/* Line 7 for the first 16 bytes of code. */
-	const char *table = layout->lines == PYTHON_LINES_310 ? "\x10" : "\xef";
+	const char *table = layout->lines == PYTHON_LINES_311	? "\xef"
+			    : layout->lines == PYTHON_LINES_310 ? "\x10"
+								: "\x10\x01";
 	remote_addr code = take(world, layout->code_size + 64), lines = take(world, 64);
 	put64(world, lines + layout->object_var_size, 2);
 	memcpy(world->bytes + lines + layout->bytes_data, table, 2);
@@ -107,11 +121,16 @@ static remote_addr make_code(struct world *world, const char *name)
 	return code;
 }
 
+static bool has_frame_objects(const struct python_layout *layout)
+{
+	return layout->chain == CHAIN_FRAMES || layout->chain == CHAIN_HEAP_FRAMES;
+}
+
 /* Frame number N, in the chunk from 3.11 on. */
 static remote_addr frame_at(const struct world *world, unsigned number)
 {
-	return world->runtime.layout.chain == CHAIN_HEAP_FRAMES ? 0x60000 + number * 0x200u
-								: CHUNK + 64 + number * 128u;
+	return has_frame_objects(&world->runtime.layout) ? 0x60000 + number * 0x200u
+							 : CHUNK + 64 + number * 128u;
 }
 
 static remote_addr make_frame(struct world *world, unsigned number, remote_addr previous,
@@ -119,13 +138,13 @@ static remote_addr make_frame(struct world *world, unsigned number, remote_addr 
 {
 	const struct python_layout *layout = &world->runtime.layout;
 	remote_addr frame = frame_at(world, number), code = world->codes[number % CODES];
-	if (layout->chain == CHAIN_HEAP_FRAMES) {
+	if (has_frame_objects(layout)) {
 		put64(world, frame + layout->frame_back, previous);
 		put64(world, frame + layout->frame_code, code);
-		put32(world, frame + layout->frame_lasti, 2);
+		put32(world, frame + layout->frame_lasti, 4u / layout->lasti_unit);
 		return frame;
 	}
-	put64(world, frame + layout->iframe_code, code);
+	put64(world, frame + layout->iframe_code, code | (layout->tag_mask & 1));
 	put64(world, frame + layout->iframe_previous, previous);
 	put64(world, frame + layout->iframe_instruction, code + layout->code_bytecode + 4);
 	world->bytes[frame + layout->iframe_owner] = 0;
@@ -166,8 +185,8 @@ static void make_shim(struct world *world, unsigned activation, remote_addr prev
 }
 
 /*
- * Three activations of two frames each (one each in 3.10: six): innermost first f5 f4 | f3 f2 |
- * f1 f0.
+ * Three activations of two frames each (one each up to 3.10: six): innermost first f5 f4 | f3 f2
+ * | f1 f0.
  */
 static void make_stack(struct world *world)
 {
@@ -181,12 +200,12 @@ static void make_stack(struct world *world)
 			previous = shim_at(i / 2);
 		}
 		previous = make_frame(world, i, previous, starts);
-		if (layout->chain == CHAIN_HEAP_FRAMES)
+		if (has_frame_objects(layout))
 			make_record(world, i, 0);
 		else
 			make_record(world, i / 2, previous);
 	}
-	if (layout->chain == CHAIN_HEAP_FRAMES)
+	if (has_frame_objects(layout))
 		put64(world, TSTATE + layout->tstate_frame, previous);
 	if (layout->chain == CHAIN_SHIM)
 		put64(world, TSTATE + layout->tstate_current_frame, previous);
@@ -208,21 +227,25 @@ static void make_world(struct world *world, const struct python_layout *layout)
 	memset(world, 0, sizeof(*world));
 	world->reader.read = read_world;
 	world->runtime.layout = *layout;
-	world->runtime.address = RUNTIME;
-	world->runtime.head = RUNTIME + layout->runtime_interpreters_head;
-	world->runtime.current = RUNTIME + layout->runtime_tstate_current;
+	bool variables = layout->root == ROOT_VARIABLES;
+	world->runtime.address = variables ? 0 : RUNTIME;
+	world->runtime.head = variables ? HEAD : RUNTIME + layout->runtime_interpreters_head;
+	world->runtime.current = variables ? CURRENT : RUNTIME + layout->runtime_tstate_current;
 	world->runtime.code_type = CODE_TYPE;
 	world->heap = HEAP;
 	python_runtime_plan(&world->runtime);
-	put64(world, RUNTIME + layout->runtime_interpreters_head, INTERPRETER);
+	put64(world, world->runtime.head, INTERPRETER);
 	put64(world, INTERPRETER + layout->interp_threads_head, TSTATE);
 	put64(world, TSTATE + layout->tstate_interp, INTERPRETER);
 	put64(world, TSTATE + layout->tstate_thread_id, 77);
-	put64(world, TSTATE + layout->tstate_id, 5);
-	if (layout->gil_place == GIL_IN_RUNTIME) {
-		put64(world, RUNTIME + layout->runtime_tstate_current, TSTATE);
+	if (layout->tstate_id != LAYOUT_ABSENT)
+		put64(world, TSTATE + layout->tstate_id, 5);
+	if (layout->gil_place != GIL_BY_INTERPRETER) {
+		put64(world, world->runtime.current, TSTATE);
 	} else {
 		put64(world, INTERPRETER + layout->interp_gil, GIL);
+		if (layout->gil_enabled != LAYOUT_ABSENT)
+			put32(world, GIL + layout->gil_enabled, INT32_MAX);
 		put64(world, GIL + layout->gil_last_holder, TSTATE);
 		put32(world, GIL + layout->gil_locked, 1);
 	}
@@ -277,26 +300,34 @@ static void expect_stack(struct world *world, bool with_slices, const char *expe
 {
 	char text[256];
 	if (!read_stack(world, with_slices))
-		fail_msg("3.%u: %s", world->runtime.layout.minor, world->error.message);
+		fail_msg("%u.%u: %s", world->runtime.layout.major, world->runtime.layout.minor,
+			 world->error.message);
 	describe(&world->stack, text, sizeof(text));
 	if (strcmp(text, expected) != 0)
-		fail_msg("3.%u: \"%s\", not \"%s\"", world->runtime.layout.minor, text, expected);
+		fail_msg("%u.%u: \"%s\", not \"%s\"", world->runtime.layout.major,
+			 world->runtime.layout.minor, text, expected);
 }
 
 static void expect_failure(struct world *world, bool with_slices, enum error_kind kind)
 {
 	if (read_stack(world, with_slices))
-		fail_msg("3.%u: read", world->runtime.layout.minor);
+		fail_msg("%u.%u: read", world->runtime.layout.major, world->runtime.layout.minor);
 	if (world->error.kind != kind)
-		fail_msg("3.%u: %s", world->runtime.layout.minor, world->error.message);
+		fail_msg("%u.%u: %s", world->runtime.layout.major, world->runtime.layout.minor,
+			 world->error.message);
 	assert_int_equal(world->stack.count, 0);
+}
+
+static struct world *world_of_row(const struct python_layout *layout)
+{
+	static struct world world;
+	make_world(&world, layout);
+	return &world;
 }
 
 static struct world *world_of(unsigned minor)
 {
-	static struct world world;
-	make_world(&world, python_layout_find(3, minor, false));
-	return &world;
+	return world_of_row(python_layout_find(3, minor, false));
 }
 
 /* ---- sound stacks ---- */
@@ -306,10 +337,12 @@ static void stacks_of_every_chain_are_read(void **state)
 	(void)state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
-		struct world *world = world_of(layout->minor);
-		bool heap = layout->chain == CHAIN_HEAP_FRAMES;
+		if (layout->string_form != STRINGS_COMPACT)
+			continue;
+		struct world *world = world_of_row(layout);
 		expect_stack(world, false,
-			     heap ? "f5 | f4 | f3 | f2 | f1 | f0 " : "f5 f4 | f3 f2 | f1 f0 ");
+			     has_frame_objects(layout) ? "f5 | f4 | f3 | f2 | f1 | f0 "
+						       : "f5 f4 | f3 f2 | f1 f0 ");
 		const struct python_stack *stack = &world->stack;
 		assert_int_equal(stack->frames[0].line, 7);
 		assert_int_equal(stack->frames[0].instruction, 4);
@@ -317,8 +350,9 @@ static void stacks_of_every_chain_are_read(void **state)
 		assert_int_equal(stack->thread_id, 77);
 		assert_true(stack->holds_gil && stack->has_gil && !stack->gc_running);
 		bool shims = layout->chain == CHAIN_SHIM || layout->chain == CHAIN_CFRAME_SHIM;
+		remote_addr record = layout->chain == CHAIN_FRAMES ? 0 : record_at(0);
 		assert_int_equal(stack->activations[stack->activation_count - 1].record,
-				 shims ? shim_at(0) : record_at(0));
+				 shims ? shim_at(0) : record);
 		release_world(world);
 	}
 }
@@ -328,7 +362,9 @@ static void no_frames_is_a_stack_too(void **state)
 	(void)state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
-		struct world *world = world_of(layout->minor);
+		if (layout->string_form != STRINGS_COMPACT)
+			continue;
+		struct world *world = world_of_row(layout);
 		if (layout->tstate_frame != LAYOUT_ABSENT)
 			put64(world, TSTATE + layout->tstate_frame, 0);
 		if (layout->tstate_current_frame != LAYOUT_ABSENT)
@@ -347,7 +383,9 @@ static void touching_reads_all_that_reading_needs(void **state)
 	(void)state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
-		struct world *world = world_of(layout->minor);
+		if (layout->string_form != STRINGS_COMPACT)
+			continue;
+		struct world *world = world_of_row(layout);
 		struct python_known_codes *known = python_known_codes_new();
 		for (int round = 0; round < 2; round++) {
 			memset(world->copied, 0, sizeof(world->copied));
