@@ -93,8 +93,9 @@ def wait_until(predicate, what, seconds=DEADLINE):
 class Interpreter:
     def __init__(self, name, path, version):
         self.name, self.path, self.version = name, path, version
-        self.minor = int(version.split(".")[1])
-        self.qualified = self.minor >= 11     # has qualified names
+        self.python = tuple(map(int, version.split(".")[:2]))
+        self.minor = self.python[1]
+        self.qualified = self.python >= (3, 11)     # has qualified names
         self._built = None
 
     def __str__(self):
@@ -134,13 +135,12 @@ class Interpreter:
         return str(folder)
 
 
-def interpreters():
-    """All, or those whose name contains one of $ONLY's words (separated by commas)."""
-    found = subprocess.run([ROOT / "tests" / "interpreters"], capture_output=True, text=True,
-                           check=True, timeout=120).stdout
-    only = [word for word in os.environ.get("ONLY", "").split(",") if word]
-    every = [Interpreter(*line.split("\t")) for line in found.splitlines()]
-    return [one for one in every if not only or any(word in one.name for word in only)]
+def interpreters(breadth="all"):
+    """breadth "few": for slow tests, one of each version and no more than tests/interpreters --few
+    lists. $ONLY and $ALL choose as tests/interpreters says."""
+    found = subprocess.run([ROOT / "tests" / "interpreters", *(["--few"] if breadth == "few" else [])],
+                           stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+    return [Interpreter(*line.split("\t")) for line in found.splitlines()]
 
 
 def py_spy():
