@@ -109,6 +109,15 @@ struct target_thread {
 bool MUST_CHECK target_threads(const struct target *target, struct target_thread **threads,
 			       size_t *count, struct error *error);
 
+/*
+ * The numbers alone, which takes a tenth of the time; *tids is malloc'ed, the caller frees. What
+ * there is to know of one of them comes from target_thread_read; false: it has ended.
+ */
+bool MUST_CHECK target_thread_list(const struct target *target, pid_t **tids, size_t *count,
+				   struct error *error);
+bool MUST_CHECK target_thread_read(const struct target *target, pid_t tid,
+				   struct target_thread *thread);
+
 /* Cheap: the number of threads now, or 0 when the process is gone. */
 size_t target_thread_count(const struct target *target);
 
@@ -120,7 +129,11 @@ struct target_wait {
 	remote_addr sp, pc;
 };
 
-/* Files of one thread, kept open so that a look at it is one pread. */
+/*
+ * Files of one thread, kept open so that a look at it is one pread: as long as half of the
+ * descriptors that this process may have suffice (the limit is raised as far as it may be). A
+ * thread beyond that has them opened at each look. From one thread of ours at a time.
+ */
 struct target_thread_files;
 bool MUST_CHECK target_thread_files_open(const struct target *target, pid_t tid,
 					 struct target_thread_files **files, struct error *error);
@@ -131,7 +144,7 @@ bool MUST_CHECK target_thread_wait(const struct target_thread_files *files,
 				   struct target_wait *wait, struct error *error);
 
 /* How often the thread was scheduled so far (schedstat): unchanged means it has not run. */
-bool MUST_CHECK target_thread_runs(const struct target_thread_files *files, uint64_t *runs,
+bool MUST_CHECK target_thread_runs(struct target_thread_files *files, uint64_t *runs,
 				   struct error *error);
 
 /* Its state now (R, S, D, T, t ... of stat), or 0 when it has ended. May run in the pause. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,9 +21,14 @@
 /* The kernel's own limit of thread numbers (PID_MAX_LIMIT). */
 enum { THREADS_LIMIT = 4 * 1024 * 1024, STATUS_SIZE = 8192 };
 
+/*
+ * A descriptor is -1 while it is not kept open: the file is opened at each look then. With
+ * thousands of threads there may not be enough of them, and some are left for modules and output.
+ */
 struct target_thread_files {
+	const struct target *target;
 	pid_t tid;
-	int syscall, schedstat, stat;
+	int syscall, schedstat;
 };
 
 /* ---- the list ---- */
@@ -87,8 +93,7 @@ static void copy_name(struct target_thread *thread, const char *bytes, size_t si
 	thread->name[used] = '\0';
 }
 
-/* False: the thread ended meanwhile. */
-static bool read_thread(const struct target *target, pid_t tid, struct target_thread *thread)
+bool target_thread_read(const struct target *target, pid_t tid, struct target_thread *thread)
 {
 	char path[64], text[STATUS_SIZE];
 	*thread = (struct target_thread){.tid = tid, .namespace_tid = tid, .state = '?'};
@@ -139,7 +144,7 @@ bool target_threads(const struct target *target, struct target_thread **out, siz
 				       "cannot list the threads of process %d", (int)target->pid);
 	while (count < THREADS_LIMIT && (tid = next_task(directory))) {
 		threads = alloc_room(threads, &capacity, count + 1, sizeof(*threads));
-		if (read_thread(target, tid, &threads[count]))
+		if (target_thread_read(target, tid, &threads[count]))
 			count++;
 	}
 	if (!count) {
@@ -152,13 +157,33 @@ bool target_threads(const struct target *target, struct target_thread **out, siz
 	return true;
 }
 
+bool target_thread_list(const struct target *target, pid_t **out, size_t *out_count,
+			struct error *error)
+{
+	__attribute__((cleanup(cleanup_closedir))) DIR *directory = open_tasks(target);
+	size_t count = 0, capacity = 0;
+	pid_t *tids = NULL, tid;
+	if (!directory)
+		return error_set_errno(error, errno == ENOENT ? ESRCH : errno,
+				       "cannot list the threads of process %d", (int)target->pid);
+	while (count < THREADS_LIMIT && (tid = next_task(directory))) {
+		tids = alloc_room(tids, &capacity, count + 1, sizeof(*tids));
+		tids[count++] = tid;
+	}
+	if (!count)
+		return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
+	*out = tids;
+	*out_count = count;
+	return true;
+}
+
 bool target_find_living_thread(const struct target *target)
 {
 	__attribute__((cleanup(cleanup_closedir))) DIR *directory = open_tasks(target);
 	struct target_thread thread;
 	pid_t tid;
 	while (directory && (tid = next_task(directory))) {
-		if (!read_thread(target, tid, &thread) || has_ended(&thread))
+		if (!target_thread_read(target, tid, &thread) || has_ended(&thread))
 			continue;
 		atomic_store(&target->state->living_tid, tid);
 		return true;
@@ -177,35 +202,72 @@ size_t target_thread_count(const struct target *target)
 
 /* ---- one thread ---- */
 
-static bool open_thread_files(const struct target *target, struct target_thread_files *files,
-			      struct error *error)
+/* Half of the descriptors that this process may have are for threads. */
+static bool may_keep(const struct target *target)
 {
-	char path[40];
-	snprintf(path, sizeof(path), "task/%d", (int)files->tid);
-	_cleanup_close_ int task = openat(target->directory, path, O_PATH | O_CLOEXEC);
-	if (task < 0)
-		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
-	files->stat = openat(task, "stat", O_RDONLY | O_CLOEXEC);
-	files->schedstat = openat(task, "schedstat", O_RDONLY | O_CLOEXEC);
-	files->syscall = openat(task, "syscall", O_RDONLY | O_CLOEXEC);
-	if (files->syscall >= 0)
-		return true;
-	int os_errno = errno;
-	if (faccessat(task, "stat", F_OK, 0) < 0)
-		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
-	return error_set_errno(error, os_errno, "cannot open /proc/%d/task/%d/syscall",
-			       (int)target->pid, (int)files->tid);
+	return atomic_load(&target->state->kept_files) < target->state->files_limit;
+}
+
+/* Asks for as many descriptors as may be had, once. Half of them are for threads. */
+static void raise_limit(const struct target *target)
+{
+	struct rlimit limit;
+	if (target->state->files_limit)
+		return;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		limit.rlim_cur = limit.rlim_max = 0;
+	struct rlimit more = {limit.rlim_max, limit.rlim_max};
+	if (limit.rlim_cur < limit.rlim_max && setrlimit(RLIMIT_NOFILE, &more) == 0)
+		limit = more;
+	target->state->files_limit =
+		limit.rlim_cur < 2 * THREADS_LIMIT ? (unsigned)limit.rlim_cur / 2 : THREADS_LIMIT;
+}
+
+static int open_look(const struct target_thread_files *files, const char *name)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "task/%d/%s", (int)files->tid, name);
+	return openat(files->target->directory, path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The same, and kept open if it may be. */
+static int open_kept(const struct target_thread_files *files, const char *name)
+{
+	if (!may_keep(files->target))
+		return -1;
+	int fd = open_look(files, name);
+	if (fd >= 0)
+		atomic_fetch_add(&files->target->state->kept_files, 1);
+	return fd;
+}
+
+static void close_kept(const struct target_thread_files *files, int fd)
+{
+	if (fd < 0)
+		return;
+	close(fd);
+	atomic_fetch_sub(&files->target->state->kept_files, 1);
 }
 
 bool target_thread_files_open(const struct target *target, pid_t tid,
 			      struct target_thread_files **out, struct error *error)
 {
 	struct target_thread_files *files = alloc_zeroed(1, sizeof(*files));
-	files->tid = tid;
-	files->syscall = files->schedstat = files->stat = -1;
-	if (!open_thread_files(target, files, error)) {
-		target_thread_files_close(files);
-		return false;
+	*files = (struct target_thread_files){target, tid, -1, -1};
+	raise_limit(target);
+	int fd = open_look(files, "syscall");
+	if (fd >= 0 && may_keep(target)) {
+		files->syscall = fd;
+		atomic_fetch_add(&target->state->kept_files, 1);
+	} else if (fd >= 0) {
+		close(fd);
+	} else {
+		int os_errno = errno;
+		free(files);
+		if (os_errno == ENOENT || os_errno == ESRCH)
+			return error_set(error, ERROR_GONE, "thread %d has ended", (int)tid);
+		return error_set_errno(error, os_errno, "cannot open /proc/%d/task/%d/syscall",
+				       (int)target->pid, (int)tid);
 	}
 	*out = files;
 	return true;
@@ -215,25 +277,23 @@ void target_thread_files_close(struct target_thread_files *files)
 {
 	if (!files)
 		return;
-	if (files->syscall >= 0)
-		close(files->syscall);
-	if (files->schedstat >= 0)
-		close(files->schedstat);
-	if (files->stat >= 0)
-		close(files->stat);
+	close_kept(files, files->syscall);
+	close_kept(files, files->schedstat);
 	free(files);
 }
 
-static bool read_look(const struct target_thread_files *files, int fd, char *text, size_t size,
-		      struct error *error)
+/* By the descriptor that is kept, else by one for this look. */
+static bool read_look(const struct target_thread_files *files, int kept, const char *name,
+		      char *text, size_t size, struct error *error)
 {
+	_cleanup_close_ int own = kept < 0 ? open_look(files, name) : -1;
+	int fd = kept < 0 ? own : kept;
 	ssize_t got = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
-	if (fd < 0)
-		return error_set(error, ERROR_ABSENT, "thread %d: not told by this kernel",
-				 (int)files->tid);
-	if (got < 0)
+	if (fd < 0 && errno != ENOENT && errno != ESRCH)
 		return error_set_errno(error, errno, "cannot look at thread %d", (int)files->tid);
-	if (got == 0)
+	if (got < 0 && fd >= 0)
+		return error_set_errno(error, errno, "cannot look at thread %d", (int)files->tid);
+	if (got <= 0)
 		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
 	text[got] = '\0';
 	return true;
@@ -280,7 +340,7 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 {
 	char text[256];
 	struct target_wait found;
-	if (!read_look(files, files->syscall, text, sizeof(text), error))
+	if (!read_look(files, files->syscall, "syscall", text, sizeof(text), error))
 		return false;
 	if (!parse_wait(text, &found))
 		return error_set(error, ERROR_CORRUPT, "thread %d: cannot understand \"%.40s\"",
@@ -290,11 +350,12 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 }
 
 /* "time_on_cpu time_waiting times_run\n" */
-bool target_thread_runs(const struct target_thread_files *files, uint64_t *runs,
-			struct error *error)
+bool target_thread_runs(struct target_thread_files *files, uint64_t *runs, struct error *error)
 {
 	char text[128];
-	if (!read_look(files, files->schedstat, text, sizeof(text), error))
+	if (files->schedstat < 0)
+		files->schedstat = open_kept(files, "schedstat");
+	if (!read_look(files, files->schedstat, "schedstat", text, sizeof(text), error))
 		return false;
 	const char *at = text;
 	uint64_t value = 0;
@@ -314,7 +375,7 @@ char target_thread_state(const struct target_thread_files *files)
 {
 	char text[TARGET_STAT_SIZE];
 	struct proc_stat stat;
-	if (!read_look(files, files->stat, text, sizeof(text), NULL) ||
+	if (!read_look(files, -1, "stat", text, sizeof(text), NULL) ||
 	    !proc_parse_stat(text, &stat))
 		return 0;
 	return stat.state;
