@@ -15,6 +15,7 @@ static const char *const symbol_names[SYMBOL_COUNT] = {
 	[SYMBOL_CURRENT] = "_PyThreadState_Current",
 	[SYMBOL_VERSION] = "Py_Version",
 	[SYMBOL_HEAD_FUNCTION] = "PyInterpreterState_Head",
+	[SYMBOL_CURRENT_FUNCTION] = "_PyThreadState_UncheckedGet",
 	[SYMBOL_HEAD] = "interp_head",
 	[SYMBOL_COLLECTING] = "collecting",
 	[SYMBOL_UCS4] = "PyUnicodeUCS4_AsUTF8String",
@@ -45,7 +46,7 @@ remote_addr python_candidate_address(const struct python_candidate *candidate,
 	return 0;
 }
 
-/* ---- interp_head, by what PyInterpreterState_Head returns ---- */
+/* ---- what a function returns ---- */
 
 static bool skip(const uint8_t **at, const uint8_t *end, const void *bytes, size_t size)
 {
@@ -62,6 +63,33 @@ static bool is_return(const uint8_t *at, const uint8_t *end)
 	return skip(&at, end, "\xc3", 1);
 }
 
+static int64_t take_signed(const uint8_t **at, size_t size)
+{
+	int8_t byte;
+	int32_t word;
+	if (size == 1)
+		memcpy(&byte, *at, 1);
+	else
+		memcpy(&word, *at, 4);
+	*at += size;
+	return size == 1 ? byte : word;
+}
+
+/* "mov 24(%rax),%rax" with a displacement of 0, 1 or 4 bytes. */
+static bool skip_member(const uint8_t **at, const uint8_t *end, int64_t *offset)
+{
+	*offset = 0;
+	if (skip(at, end, "\x48\x8b\x00", 3))
+		return true;
+	if (skip(at, end, "\x48\x8b\x40", 3))
+		*offset = take_signed(at, 1);
+	else if (skip(at, end, "\x48\x8b\x80", 3))
+		*offset = take_signed(at, 4);
+	else
+		return false;
+	return true;
+}
+
 static bool is_writable(const struct module *module, uint64_t vaddr)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -73,52 +101,40 @@ static bool is_writable(const struct module *module, uint64_t vaddr)
 	return false;
 }
 
-/*
- * "mov interp_head(%rip),%rax; ret", with its address known at link time or from the global
- * offset table ("mov interp_head@GOTPCREL(%rip),%rax; mov (%rax),%rax; ret"); ahead of it perhaps
- * endbr64 and the set-up of a frame pointer. 0: the code is something else.
- */
-static remote_addr decode_head(const struct module *module, uint64_t function,
-			       const struct memory_reader *memory)
+remote_addr python_returned_variable(const struct module *module, uint64_t function,
+				     const struct memory_reader *memory)
 {
-	uint8_t code[24];
+	uint8_t code[32];
 	const uint8_t *at = code, *const end = code + sizeof(code);
-	int32_t word;
-	uint64_t variable, address;
+	uint64_t variable, base;
+	int64_t offset;
 	if (!module_read(module, function, code, sizeof(code), NULL))
 		return 0;
 	skip(&at, end, "\xf3\x0f\x1e\xfa", 4); /* endbr64 */
 	skip(&at, end, "\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp,%rbp */
 	if (skip(&at, end, "\x48\x8b\x05", 3)) {
-		memcpy(&word, at, 4);
-		at += 4;
-		variable = function + (uint64_t)(at - code) + (uint64_t)(int64_t)word;
+		offset = take_signed(&at, 4);
+		variable = function + (uint64_t)(at - code) + (uint64_t)offset;
 	} else if (module->fixed && skip(&at, end, "\x48\x8b\x04\x25", 4)) {
-		memcpy(&word, at, 4);
-		at += 4;
-		variable = (uint64_t)(int64_t)word;
+		variable = (uint64_t)take_signed(&at, 4);
 	} else {
 		return 0;
 	}
 	if (is_return(at, end))
 		return is_writable(module, variable) ? module->load_bias + variable : 0;
-	if (!skip(&at, end, "\x48\x8b\x00", 3) || !is_return(at, end) ||
-	    !memory_read_u64(memory, module->load_bias + variable, &address, NULL))
+	if (!skip_member(&at, end, &offset) || !is_return(at, end) ||
+	    !memory_read_u64(memory, module->load_bias + variable, &base, NULL))
 		return 0;
-	return is_writable(module, address - module->load_bias) ? address : 0;
+	return base ? base + (uint64_t)offset : 0;
 }
 
-static remote_addr find_head(const struct python_candidate *candidate,
-			     const struct memory_reader *memory)
+static remote_addr returned_by(const struct python_candidate *candidate, enum python_symbol symbol,
+			       const struct memory_reader *memory)
 {
-	const struct module_place *function = &candidate->places[SYMBOL_HEAD_FUNCTION];
-	const struct module_place *variable = &candidate->places[SYMBOL_HEAD];
-	remote_addr head = 0;
-	if (function->found)
-		head = decode_head(candidate->module, function->vaddr, memory);
-	if (!head && variable->found && variable->size == 8)
-		head = candidate->module->load_bias + variable->vaddr;
-	return head;
+	const struct module_place *function = &candidate->places[symbol];
+	if (!function->found)
+		return 0;
+	return python_returned_variable(candidate->module, function->vaddr, memory);
 }
 
 /* ---- variables ---- */
@@ -127,31 +143,51 @@ static bool locate_variables(const struct python_candidate *candidate,
 			     const struct memory_reader *memory, struct python_runtime *runtime,
 			     struct error *error)
 {
+	const struct module_place *head = &candidate->places[SYMBOL_HEAD];
 	const struct module_place *collecting = &candidate->places[SYMBOL_COLLECTING];
-	runtime->current = python_candidate_address(candidate, SYMBOL_CURRENT);
-	runtime->head = find_head(candidate, memory);
-	if (!runtime->current || !runtime->head)
-		return error_set(error, ERROR_ABSENT, "cannot find the list of interpreters in %s",
-				 candidate->module->path);
-	/* A static variable: stripped files do not tell. */
+	/* Static variables: stripped files have no symbols of them. */
 	if (collecting->found && collecting->size == sizeof(int))
 		runtime->collecting = candidate->module->load_bias + collecting->vaddr;
-	return true;
+	runtime->head = returned_by(candidate, SYMBOL_HEAD_FUNCTION, memory);
+	if (!runtime->head && head->found && head->size == 8)
+		runtime->head = candidate->module->load_bias + head->vaddr;
+	runtime->current = returned_by(candidate, SYMBOL_CURRENT_FUNCTION, memory);
+	if (!runtime->current)
+		runtime->current = python_candidate_address(candidate, SYMBOL_CURRENT);
+	return (runtime->current && runtime->head) ||
+	       error_set(error, ERROR_ABSENT, "cannot find the list of interpreters in %s",
+			 candidate->module->path);
 }
 
-static bool locate_runtime(const struct python_candidate *candidate, struct python_runtime *runtime,
+/* ---- members of _PyRuntime ---- */
+
+/* The member that a function returns, else where the row has it: within 3.7 there are two. */
+static remote_addr member(const struct python_candidate *candidate, enum python_symbol function,
+			  const struct memory_reader *memory, remote_addr runtime, uint16_t offset)
+{
+	remote_addr returned = returned_by(candidate, function, memory);
+	if (returned > runtime && returned - runtime < candidate->places[SYMBOL_RUNTIME].size)
+		return returned;
+	return runtime + offset;
+}
+
+static bool locate_runtime(const struct python_candidate *candidate,
+			   const struct memory_reader *memory, struct python_runtime *runtime,
 			   struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
-	runtime->address = python_candidate_address(candidate, SYMBOL_RUNTIME);
-	if (!runtime->address)
+	remote_addr address = python_candidate_address(candidate, SYMBOL_RUNTIME);
+	if (!address)
 		return error_set(error, ERROR_ABSENT, "%s has no symbol _PyRuntime",
 				 candidate->module->path);
-	runtime->head = runtime->address + layout->runtime_interpreters_head;
+	runtime->address = address;
+	runtime->head = member(candidate, SYMBOL_HEAD_FUNCTION, memory, address,
+			       layout->runtime_interpreters_head);
 	if (layout->runtime_tstate_current != LAYOUT_ABSENT)
-		runtime->current = runtime->address + layout->runtime_tstate_current;
+		runtime->current = member(candidate, SYMBOL_CURRENT_FUNCTION, memory, address,
+					  layout->runtime_tstate_current);
 	if (layout->gc_place == GC_IN_RUNTIME)
-		runtime->collecting = runtime->address + layout->runtime_gc_collecting;
+		runtime->collecting = address + layout->runtime_gc_collecting;
 	return true;
 }
 
@@ -215,7 +251,7 @@ bool python_locate(const struct python_candidate *candidate, const struct memory
 	const struct python_layout *layout = &runtime->layout;
 	bool found = layout->root == ROOT_VARIABLES
 			     ? locate_variables(candidate, memory, runtime, error)
-			     : locate_runtime(candidate, runtime, error);
+			     : locate_runtime(candidate, memory, runtime, error);
 	if (!found || !locate_code_type(candidate, memory, runtime, error))
 		return false;
 	if (layout->chain == CHAIN_FRAMES)

@@ -30,6 +30,7 @@ enum python_symbol {
 	SYMBOL_CURRENT,
 	SYMBOL_VERSION,
 	SYMBOL_HEAD_FUNCTION,
+	SYMBOL_CURRENT_FUNCTION,
 	SYMBOL_HEAD,
 	SYMBOL_COLLECTING,
 	SYMBOL_UCS4,
@@ -53,6 +54,16 @@ bool MUST_CHECK python_candidate_init(struct python_candidate *candidate,
 /* The run-time address of a symbol; 0: not there. */
 remote_addr python_candidate_address(const struct python_candidate *candidate,
 				     enum python_symbol symbol);
+
+/*
+ * The run-time address of the variable that a small function returns, as PyInterpreterState_Head
+ * does; `function` is its ELF address. With and without endbr64 and a frame pointer:
+ *   mov interp_head(%rip),%rax; ret                               a variable
+ *   mov _PyRuntime@GOTPCREL(%rip),%rax; mov 24(%rax),%rax; ret    a member, by the offset table
+ * 0: the function does something else.
+ */
+remote_addr python_returned_variable(const struct module *module, uint64_t function,
+				     const struct memory_reader *memory);
 
 /*
  * Fills in address, head, current, collecting, code_type and the eval function's code; the layout
