@@ -118,6 +118,41 @@ static void what_only_the_debug_file_has_is_found_there(void **state)
 	assert_true(places[1].size > 0);
 }
 
+/* What compilers name the parts of a function like, and what only looks so. */
+static void a_function_is_found_with_all_its_parts(void **state)
+{
+	(void)state;
+	struct module_place parts[8], place;
+	const char *const cold = "work.cold.3";
+	char command[1024], path[128];
+	snprintf(path, sizeof(path), "%s/parts.so", directory);
+	snprintf(command, sizeof(command),
+		 "cd %s && echo 'int work(int x) { return x; } int work_of_others(void) { return "
+		 "2; }"
+		 "__attribute__((used)) static int a(int) __asm__(\"work.cold.3\");"
+		 "static int a(int x) { return x + 3; }"
+		 "__attribute__((used)) static int b(int) __asm__(\"work.part.0\");"
+		 "static int b(int x) { return x + 4; }"
+		 "__attribute__((used)) static int work_data __asm__(\"work.data\") = 3;' > p.c && "
+		 "gcc -O1 -shared -fPIC -o parts.so p.c",
+		 directory);
+	assert_int_equal(system(command), 0);
+	struct module *module = add(path);
+	assert_int_equal(module_find_parts(module, "work", parts, 8), 3);
+	assert_int_equal(module_find_symbols(module, &cold, 1, &place), 1);
+	bool seen = false;
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(parts[i].found && parts[i].size > 0);
+		seen |= parts[i].vaddr == place.vaddr && parts[i].size == place.size;
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(parts[i].vaddr, parts[k].vaddr);
+	}
+	assert_true(seen);
+	assert_int_equal(module_find_parts(module, "work", parts, 2), 2);
+	assert_int_equal(module_find_parts(module, "work", parts, 0), 0);
+	assert_int_equal(module_find_parts(module, "wor", parts, 8), 0);
+}
+
 static void nothing_is_asked_and_nothing_is_found(void **state)
 {
 	(void)state;
@@ -188,6 +223,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_table_gives_what_it_has),
 		cmocka_unit_test(what_only_the_debug_file_has_is_found_there),
+		cmocka_unit_test(a_function_is_found_with_all_its_parts),
 		cmocka_unit_test(nothing_is_asked_and_nothing_is_found),
 		cmocka_unit_test(damaged_tables_do_no_harm),
 	};
