@@ -36,9 +36,17 @@ struct python_window {
 	uint16_t offset, size;
 };
 
+/* Which entry of a dict has which integer as its key: see object_dict_indexed. */
+struct object_index {
+	remote_addr start; /* of the entries, `count` of which are noted */
+	size_t count;
+	struct table places;
+};
+
 /* Where threading._active of an interpreter was found last. */
 struct python_active {
 	remote_addr interpreter, dict;
+	struct object_index threads;
 };
 
 struct python_runtime {
@@ -146,6 +154,14 @@ remote_addr object_dict_value(const struct python_objects *objects, remote_addr 
 			      const struct object_key *wanted);
 remote_addr object_attribute(const struct python_objects *objects, remote_addr object,
 			     const char *name);
+
+/*
+ * The same as object_dict_value with an integer, for a dict that is asked for many of them: the
+ * keys are read once, and those that are new. *index belongs to this dict; zeroed at first.
+ */
+remote_addr object_dict_indexed(const struct python_objects *objects, remote_addr dict,
+				uint64_t key, struct object_index *index);
+void object_index_release(struct object_index *index);
 
 /* ---- code.c ---- */
 

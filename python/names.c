@@ -26,16 +26,14 @@ static remote_addr find_thread(const struct python_runtime *runtime,
 			       const struct python_objects *objects,
 			       const struct python_thread *thread)
 {
-	const struct object_key ident = {NULL, thread->thread_id};
 	struct python_active *last = runtime->last_active;
 	if (last->dict && last->interpreter == thread->interpreter &&
 	    (python_type_flags(objects->layout, objects->memory, last->dict) & TYPE_DICT))
-		return object_dict_value(objects, last->dict, &ident);
-	remote_addr dict = find_active(objects, thread->interpreter);
-	remote_addr found = object_dict_value(objects, dict, &ident);
-	if (found)
-		*last = (struct python_active){thread->interpreter, dict};
-	return found;
+		return object_dict_indexed(objects, last->dict, thread->thread_id, &last->threads);
+	object_index_release(&last->threads);
+	last->interpreter = thread->interpreter;
+	last->dict = find_active(objects, thread->interpreter);
+	return object_dict_indexed(objects, last->dict, thread->thread_id, &last->threads);
 }
 
 const char *python_thread_name(const struct python_runtime *runtime,

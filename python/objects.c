@@ -35,10 +35,11 @@ static uint64_t flags_of(const struct python_objects *objects, remote_addr objec
  * CPython 3.12 Include/cpython/longintrepr.h: digits of 30 bits; their count stands above three
  * bits of tag. Before, it is the object's size, negative for negative numbers.
  */
-static bool is_long(const struct python_objects *objects, remote_addr object, uint64_t wanted)
+static bool long_value(const struct python_objects *objects, remote_addr object, uint64_t *value)
 {
 	const struct python_layout *layout = objects->layout;
-	uint64_t size = object_word(objects, object + layout->object_var_size), value = 0;
+	uint64_t size = object_word(objects, object + layout->object_var_size);
+	*value = 0;
 	if (layout->integer_form == INTEGER_TAG)
 		size = (size & 3) == 0 ? size >> 3 : 0;
 	if (size == 0 || size > MAX_DIGITS)
@@ -48,20 +49,25 @@ static bool is_long(const struct python_objects *objects, remote_addr object, ui
 		if (!memory_read_u32(objects->memory, object + layout->integer_digits + 4 * i,
 				     &digit, NULL))
 			return false;
-		value |= (uint64_t)(digit & 0x3fffffff) << (30 * i);
+		*value |= (uint64_t)(digit & 0x3fffffff) << (30 * i);
 	}
-	return value == wanted;
+	return true;
+}
+
+static bool integer_value(const struct python_objects *objects, remote_addr object, uint64_t *value)
+{
+	const struct python_layout *layout = objects->layout;
+	uint64_t flags = flags_of(objects, object);
+	if (layout->integer_form == INTEGER_PLAIN && (flags & TYPE_INT))
+		return memory_read_u64(objects->memory, object + layout->integer_value, value,
+				       NULL);
+	return (flags & TYPE_LONG) && long_value(objects, object, value);
 }
 
 static bool is_integer(const struct python_objects *objects, remote_addr object, uint64_t wanted)
 {
-	const struct python_layout *layout = objects->layout;
-	uint64_t flags = flags_of(objects, object), value;
-	if (layout->integer_form == INTEGER_PLAIN && (flags & TYPE_INT))
-		return memory_read_u64(objects->memory, object + layout->integer_value, &value,
-				       NULL) &&
-		       value == wanted;
-	return (flags & TYPE_LONG) && is_long(objects, object, wanted);
+	uint64_t value;
+	return integer_value(objects, object, &value) && value == wanted;
 }
 
 static bool is_wanted(const struct python_objects *objects, remote_addr key,
@@ -146,26 +152,105 @@ static remote_addr find_value(const struct python_objects *objects, const struct
 	return 0;
 }
 
-remote_addr object_dict_value(const struct python_objects *objects, remote_addr dict,
-			      const struct object_key *wanted)
+static bool open_dict(const struct python_objects *objects, remote_addr dict,
+		      struct entries *entries)
 {
 	const struct python_layout *layout = objects->layout;
-	struct entries entries = {0};
+	memset(entries, 0, sizeof(*entries));
 	if (!(flags_of(objects, dict) & TYPE_DICT))
-		return 0;
+		return false;
 	if (layout->keys_form == KEYS_MASK) {
 		uint64_t mask = object_word(objects, dict + layout->dict_mask);
 		remote_addr table = object_word(objects, dict + layout->dict_table);
 		return table && mask < MAX_ENTRIES &&
-				       set_entries(&entries, table, mask + 1, WITH_HASH)
-			       ? find_value(objects, &entries, wanted)
-			       : 0;
+		       set_entries(entries, table, mask + 1, WITH_HASH);
 	}
-	if (!find_entries(objects, object_word(objects, dict + layout->dict_keys), &entries))
-		return 0;
+	if (!find_entries(objects, object_word(objects, dict + layout->dict_keys), entries))
+		return false;
 	remote_addr values = object_word(objects, dict + layout->dict_values);
-	entries.values = values ? values + layout->values_first : 0;
-	return find_value(objects, &entries, wanted);
+	entries->values = values ? values + layout->values_first : 0;
+	return true;
+}
+
+remote_addr object_dict_value(const struct python_objects *objects, remote_addr dict,
+			      const struct object_key *wanted)
+{
+	struct entries entries;
+	return open_dict(objects, dict, &entries) ? find_value(objects, &entries, wanted) : 0;
+}
+
+/* ---- a dict of integers, asked many times ---- */
+
+void object_index_release(struct object_index *index)
+{
+	table_release(&index->places);
+	memset(index, 0, sizeof(*index));
+}
+
+/* Notes the entries from `first` on. */
+static void index_entries(const struct python_objects *objects, const struct entries *entries,
+			  size_t first, struct object_index *index)
+{
+	size_t count = entries->count - first;
+	_cleanup_free_ uint8_t *bytes = alloc_zeroed(count, entries->size);
+	if (count && !memory_read(objects->memory, entries->start + first * entries->size, bytes,
+				  count * entries->size, NULL))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *entry = bytes + i * entries->size + entries->key;
+		remote_addr key = field_u64(entry, 0), value = field_u64(entry, 8);
+		uint64_t number;
+		if (key && value && integer_value(objects, key, &number))
+			table_put(&index->places, number, 0, (uint32_t)(first + i));
+	}
+	index->start = entries->start;
+	index->count = entries->count;
+}
+
+/* The value of the entry that the index has for the key. *stale: it is another key's by now. */
+static remote_addr indexed_value(const struct python_objects *objects,
+				 const struct entries *entries, const struct object_index *index,
+				 uint64_t key, bool *stale)
+{
+	uint32_t place;
+	uint64_t pair[2], found;
+	*stale = false;
+	if (!table_find(&index->places, key, 0, &place))
+		return 0;
+	*stale = true;
+	if (place >= entries->count ||
+	    !memory_read(objects->memory, entries->start + place * entries->size + entries->key,
+			 pair, sizeof(pair), NULL) ||
+	    !pair[0] || !integer_value(objects, pair[0], &found) || found != key)
+		return 0;
+	*stale = false;
+	return pair[1];
+}
+
+remote_addr object_dict_indexed(const struct python_objects *objects, remote_addr dict,
+				uint64_t key, struct object_index *index)
+{
+	struct entries entries;
+	const struct object_key wanted = {NULL, key};
+	if (!open_dict(objects, dict, &entries))
+		return 0;
+	if (entries.values)
+		return find_value(objects, &entries, &wanted);
+	bool in_place =
+		objects->layout->keys_form == KEYS_MASK || objects->layout->keys_form == KEYS_SLOTS;
+	if (index->start == entries.start && index->count <= entries.count) {
+		bool stale;
+		/* Since 3.6, what is new in a dict stands behind what was there before. */
+		if (index->count < entries.count)
+			index_entries(objects, &entries, index->count, index);
+		remote_addr value = indexed_value(objects, &entries, index, key, &stale);
+		if (value || (!stale && !in_place))
+			return value;
+	}
+	bool ignored;
+	object_index_release(index);
+	index_entries(objects, &entries, 0, index);
+	return indexed_value(objects, &entries, index, key, &ignored);
 }
 
 /* ---- attributes ---- */

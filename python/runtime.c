@@ -209,6 +209,7 @@ void python_runtime_free(struct python_runtime *runtime)
 {
 	if (!runtime)
 		return;
+	object_index_release(&runtime->last_active->threads);
 	free(runtime->last_active);
 	free(runtime);
 }

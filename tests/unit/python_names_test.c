@@ -15,7 +15,7 @@
 
 #include "python/internal.h"
 
-enum { MEMORY = 64 << 10, INTERPRETER = 0x1000, HEAP = 0x4000 };
+enum { MEMORY = 256 << 10, INTERPRETER = 0x1000, HEAP = 0x4000 };
 
 struct target_memory {
 	struct memory_reader reader;
@@ -228,10 +228,10 @@ static void start(struct target_memory *memory, const struct python_layout *layo
 	memory->reader.read = read_memory;
 	memory->layout = layout;
 	memory->free = HEAP;
-	memory->text_type = new_type(memory, layout->string_form == STRINGS_BYTES ? TYPE_BYTES
-										  : TYPE_UNICODE);
-	memory->integer_type = new_type(
-		memory, layout->integer_form == INTEGER_PLAIN ? TYPE_INT : TYPE_LONG);
+	memory->text_type =
+		new_type(memory, layout->string_form == STRINGS_BYTES ? TYPE_BYTES : TYPE_UNICODE);
+	memory->integer_type =
+		new_type(memory, layout->integer_form == INTEGER_PLAIN ? TYPE_INT : TYPE_LONG);
 	memory->dict_type = new_type(memory, TYPE_DICT);
 	memory->other_type = new_type(memory, 0);
 }
@@ -277,7 +277,7 @@ static void names_are_found_in_every_version(void **state)
 			/* Large offsets belong to the interpreter, small ones to the heap. */
 			struct python_layout near = *layout;
 			near.interp_modules = 64;
-			struct python_active active = {0, 0};
+			struct python_active active = {0};
 			struct python_runtime runtime = {.layout = near, .last_active = &active};
 			struct python_thread thread = {.interpreter = INTERPRETER,
 						       .thread_id = 0xf00000007fffffff};
@@ -294,8 +294,9 @@ static void names_are_found_in_every_version(void **state)
 			name = python_thread_name(&runtime, &memory.reader, &thread, interner);
 			assert_string_equal(name, "MainThread");
 			thread.thread_id = 3;
-			assert_null(python_thread_name(&runtime, &memory.reader, &thread,
-						       interner));
+			assert_null(
+				python_thread_name(&runtime, &memory.reader, &thread, interner));
+			object_index_release(&active.threads);
 			interner_free(interner);
 		}
 	}
@@ -345,9 +346,10 @@ static void dicts_of_a_hostile_size_are_empty(void **state)
 			const struct item items[] = {{new_text(&memory, "_name"), 0x1230}};
 			remote_addr dict = new_dict(&memory, items, 1, true);
 			assert_int_equal(object_dict_value(&objects, dict, &wanted), 0x1230);
-			remote_addr keys = layout->keys_form == KEYS_MASK
-						   ? 0
-						   : object_word(&objects, dict + layout->dict_keys);
+			remote_addr keys =
+				layout->keys_form == KEYS_MASK
+					? 0
+					: object_word(&objects, dict + layout->dict_keys);
 			if (layout->keys_form == KEYS_MASK)
 				put(&memory, dict + layout->dict_mask, sizes[i]);
 			else if (layout->keys_form == KEYS_SLOTS)
@@ -358,6 +360,99 @@ static void dicts_of_a_hostile_size_are_empty(void **state)
 			assert_int_equal(object_dict_value(&objects, dict, &wanted), 0);
 			assert_true(memory.reads < 10);
 		}
+}
+
+/* ---- a dict of many integers ---- */
+
+/* A dict of integers from 1 on, with room for more; the value of n is 16 n. */
+static remote_addr new_numbers(struct target_memory *memory, size_t count)
+{
+	const struct python_layout *layout = memory->layout;
+	enum { LOG2_SLOTS = 10, SLOTS = 1 << LOG2_SLOTS };
+	remote_addr dict = new_object(memory, memory->dict_type, 128);
+	remote_addr keys = allocate(memory, 128 + 2 * SLOTS + 24 * SLOTS), entries;
+	if (layout->keys_form == KEYS_MASK) {
+		put(memory, dict + layout->dict_mask, SLOTS - 1);
+		put(memory, dict + layout->dict_table, entries = keys);
+	} else {
+		put(memory, dict + layout->dict_keys, keys);
+		entries = keys + layout->keys_indices;
+	}
+	if (layout->keys_table_size != LAYOUT_ABSENT)
+		put(memory, keys + layout->keys_table_size, SLOTS);
+	if (layout->keys_log2_index_bytes != LAYOUT_ABSENT) {
+		put_u8(memory, keys + layout->keys_log2_index_bytes, LOG2_SLOTS + 1);
+		put_u8(memory, keys + layout->keys_kind, 0);
+	}
+	if (layout->keys_entry_count != LAYOUT_ABSENT) {
+		entries += 2 * SLOTS;
+		put(memory, keys + layout->keys_entry_count, count);
+	}
+	for (size_t i = 0; i < count; i++) {
+		put(memory, entries + i * 24 + 8, new_integer(memory, i + 1));
+		put(memory, entries + i * 24 + 16, 16 * (i + 1));
+	}
+	return entries;
+}
+
+/* The number of reads must grow with the number of keys, not with its square. */
+static void all_values_of_a_dict_cost_a_few_reads_each(void **state)
+{
+	(void)state;
+	enum { FEW = 50, MANY = 500, READS_EACH = 16 };
+	static struct target_memory memory;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
+		for (size_t count = FEW; count <= MANY; count *= MANY / FEW) {
+			const struct python_objects objects = {layout, &memory.reader};
+			struct object_index index = {0};
+			start(&memory, layout);
+			remote_addr dict = memory.free;
+			new_numbers(&memory, count);
+			memory.reads = 0;
+			for (uint64_t key = count; key > 0; key--)
+				assert_int_equal(object_dict_indexed(&objects, dict, key, &index),
+						 16 * key);
+			assert_true(memory.reads <= READS_EACH * count);
+			object_index_release(&index);
+		}
+	}
+}
+
+static void an_indexed_dict_may_change(void **state)
+{
+	(void)state;
+	static struct target_memory memory;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
+		const struct python_objects objects = {layout, &memory.reader};
+		struct object_index index = {0};
+		start(&memory, layout);
+		remote_addr dict = memory.free, entries = new_numbers(&memory, 5);
+		assert_int_equal(object_dict_indexed(&objects, dict, 6, &index), 0);
+		assert_int_equal(object_dict_indexed(&objects, dict, 5, &index), 80);
+		/* One more. */
+		put(&memory, entries + 5 * 24 + 8, new_integer(&memory, 6));
+		put(&memory, entries + 5 * 24 + 16, 0x660);
+		if (layout->keys_entry_count != LAYOUT_ABSENT)
+			put(&memory,
+			    object_word(&objects, dict + layout->dict_keys) +
+				    layout->keys_entry_count,
+			    6);
+		assert_int_equal(object_dict_indexed(&objects, dict, 6, &index), 0x660);
+		/* The same memory, another order. */
+		put(&memory, entries + 8, new_integer(&memory, 2));
+		put(&memory, entries + 16, 0x220);
+		put(&memory, entries + 24 + 8, new_integer(&memory, 1));
+		put(&memory, entries + 24 + 16, 0x110);
+		assert_int_equal(object_dict_indexed(&objects, dict, 1, &index), 0x110);
+		assert_int_equal(object_dict_indexed(&objects, dict, 2, &index), 0x220);
+		/* One less. */
+		put(&memory, entries + 4 * 24 + 8, 0);
+		put(&memory, entries + 4 * 24 + 16, 0);
+		assert_int_equal(object_dict_indexed(&objects, dict, 5, &index), 0);
+		object_index_release(&index);
+	}
 }
 
 /* ---- noise ---- */
@@ -373,9 +468,13 @@ static void fill(struct target_memory *noise, uint64_t *seed)
 {
 	for (size_t at = 0; at < MEMORY; at += 8) {
 		const uint64_t words[] = {
-			next(seed) % MEMORY & ~7ull, next(seed) % MEMORY & ~7ull,
-			next(seed) % MEMORY & ~7ull, (7ull << 28) | 3 << 23 | next(seed) % 32,
-			next(seed) % 64, (9 | next(seed) % 4 << 8) << 8, UINT64_MAX,
+			next(seed) % MEMORY & ~7ull,
+			next(seed) % MEMORY & ~7ull,
+			next(seed) % MEMORY & ~7ull,
+			(7ull << 28) | 3 << 23 | next(seed) % 32,
+			next(seed) % 64,
+			(9 | next(seed) % 4 << 8) << 8,
+			UINT64_MAX,
 		};
 		memcpy(noise->bytes + at, &words[next(seed) % 7], 8);
 	}
@@ -394,7 +493,8 @@ static void names_in_noise_end_the_search(void **state)
 		layout = python_layout_row(row++);
 		if (!layout)
 			layout = python_layout_row(row = 0);
-		struct python_active active = {INTERPRETER, next(&seed) % MEMORY & ~7ull};
+		struct python_active active = {.interpreter = INTERPRETER,
+					       .dict = next(&seed) % MEMORY & ~7ull};
 		struct python_runtime runtime = {.layout = *layout, .last_active = &active};
 		const struct python_thread thread = {.interpreter = INTERPRETER,
 						     .thread_id = next(&seed) % 64};
@@ -402,6 +502,7 @@ static void names_in_noise_end_the_search(void **state)
 		noise.reads = 0;
 		(void)python_thread_name(&runtime, &noise.reader, &thread, interner);
 		assert_true(noise.reads < 10u * (1 << 17));
+		object_index_release(&active.threads);
 	}
 	interner_free(interner);
 }
@@ -412,6 +513,8 @@ int main(void)
 		cmocka_unit_test(names_are_found_in_every_version),
 		cmocka_unit_test(a_2_7_ident_may_be_an_int_or_a_long),
 		cmocka_unit_test(dicts_of_a_hostile_size_are_empty),
+		cmocka_unit_test(all_values_of_a_dict_cost_a_few_reads_each),
+		cmocka_unit_test(an_indexed_dict_may_change),
 		cmocka_unit_test(names_in_noise_end_the_search),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
