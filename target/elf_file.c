@@ -332,6 +332,7 @@ bool module_read_headers(struct module *module, struct error *error)
 	    !read_segments(module, &header, file_size, error))
 		return false;
 	module->fixed = header.e_type == ET_EXEC;
+	module->entry = header.e_entry;
 	read_sections(module, &header, file_size);
 	return true;
 }

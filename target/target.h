@@ -235,6 +235,7 @@ struct module {
 	size_t section_count;
 	uint64_t eh_frame_hdr, eh_frame_hdr_size; /* ELF address of PT_GNU_EH_FRAME; size 0: none */
 	uint64_t dynamic, dynamic_size;		  /* PT_DYNAMIC */
+	uint64_t entry;				  /* ELF address where a process starts; 0: none */
 	bool fixed;				  /* ET_EXEC */
 	void *unwind_cache;			  /* owned by unwind/: see unwinder_free */
 };

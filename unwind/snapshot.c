@@ -127,6 +127,19 @@ static bool may_go_on(struct unwinder *unwinder, const struct unwind_stack *stac
 	return unwinder->guess_steps > 0 && unwinder->guess_steps--;
 }
 
+/*
+ * A process starts in code that nobody called: where a linker left out its unwind information, the
+ * file's entry point tells.
+ */
+static bool is_entry_point(struct unwinder *unwinder, const struct place *place)
+{
+	enum { ENTRY_SIZE = 64 }; /* of glibc's and musl's _start */
+	const remote_addr pc = place->pc - !place->exact;
+	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
+	const struct module *const module = mapping ? mapping->module : NULL;
+	return module && module->entry && pc - module->load_bias - module->entry < ENTRY_SIZE;
+}
+
 enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
 			      struct unwind_stack *stack)
 {
@@ -139,6 +152,8 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 		const struct unwind_row *const row =
 			row_find(unwinder, place.exact ? place.pc : place.pc - 1);
 		enum unwind_end end = end_of_row(row);
+		if (end == UNWIND_END_NO_INFO && is_entry_point(unwinder, &place))
+			end = UNWIND_END_OUTERMOST;
 		/* A return address into nowhere is no frame; an exact PC is one wherever it is. */
 		if (stack && (end != UNWIND_END_UNMAPPED || place.exact))
 			add_frame(stack, &place, row);
