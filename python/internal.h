@@ -22,7 +22,7 @@ enum {
 	MAX_CHUNK_BYTES = 128 << 20, /* of all chunks of a thread together */
 	MAX_TSTATE = 2048,	     /* largest row, with room */
 	MAX_CODE = 512,
-	MAX_RECORD = 128, /* entry records, frames */
+	MAX_RECORD = 160, /* entry records, frames */
 	WINDOWS = 4,
 	EVAL_RANGES = 16,
 };

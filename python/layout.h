@@ -171,6 +171,7 @@ struct python_layout {
 	uint8_t lasti_unit;	 /* bytes; frames with an instruction pointer have none */
 	uint8_t shim_owner;	 /* owners from this on are shims */
 	uint8_t tag_mask;	 /* bits of iframe.code that are no part of the address (3.14+) */
+	uint8_t trace_refs;	 /* bytes more in every object's header with Py_TRACE_REFS */
 #define X(struct_, member) uint16_t struct_##_##member;
 	PYTHON_LAYOUT_FIELDS(X)
 #undef X
@@ -178,6 +179,12 @@ struct python_layout {
 
 /* The row of a version, or NULL when there is none. */
 const struct python_layout *python_layout_find(unsigned major, unsigned minor, bool free_threaded);
+
+/*
+ * Moves every member of every object by so many bytes of header (a multiple of 8): for a build with
+ * Py_TRACE_REFS, which has the row's `trace_refs` more.
+ */
+void python_layout_add_header(struct python_layout *layout, unsigned bytes);
 
 /* All rows, and the fields by name: for tests and for the list of versions in messages. */
 const struct python_layout *python_layout_row(size_t index); /* NULL: no more */

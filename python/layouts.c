@@ -8,6 +8,8 @@
  * first version that has them so. 3.13 and later: the target itself gives most offsets, too;
  * debug_offsets.c compares them with the row, and takes those that move between micro versions.
  */
+#include <string.h>
+
 #include "python/layout.h"
 
 #define X(struct_, member) .struct_##_##member = LAYOUT_ABSENT,
@@ -15,7 +17,8 @@
 
 /* Each row starts as ALL_ABSENT, on purpose overridden by what follows. */
 #define ROW(major_, minor_)                                                                        \
-	ALL_ABSENT.major = (major_), .minor = (minor_), .shim_owner = 0xff, .thread_name = "_name"
+	ALL_ABSENT.major = (major_), .minor = (minor_), .shim_owner = 0xff,                        \
+	.thread_name = "_name", .trace_refs = 16
 
 /* ---- objects; free-threaded builds have 16 more bytes in the header of each ---- */
 
@@ -134,19 +137,20 @@ enum { GIL = 0, NO_GIL = 16 };
 /* ---- 3.13 and later: a build with the GIL and one without differ in few places ---- */
 
 #define ALL_313(more)                                                                              \
-	.debug_offsets = true, RUNTIME(608, 632), .interp_next = 7264, .interp_id = 7272,          \
-	.interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224), OBJECTS(more),             \
-	STRINGS_312(more), INTEGERS_312, DICTS_311(more), CODE_311(68, 184, 200, more),            \
-	IFRAMES_313(70), .iframe_size = 80
+	.debug_offsets = true, .trace_refs = 0, RUNTIME(608, 632), .interp_next = 7264,            \
+	.interp_id = 7272, .interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224),         \
+	OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),                           \
+	CODE_311(68, 184, 200, more), IFRAMES_313(70), .iframe_size = 80
 #define ALL_314(more)                                                                              \
-	.debug_offsets = true, RUNTIME(784, 808), .interp_next = 7272, .interp_id = 7280,          \
-	.interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224), OBJECTS(more),             \
-	STRINGS_312(more), INTEGERS_312, DICTS_311(more), .tag_mask = 3, .iframe_size = 88
-#define ALL_315(more)                                                                              \
-	.debug_offsets = true, RUNTIME(912, 936), .interp_next = 7264, .interp_id = 7272,          \
-	.interp_threads_head = 7336, .interp_modules = 7592, GC_39(7512), TSTATE_313(176, 248),    \
+	.debug_offsets = true, .trace_refs = 0, RUNTIME(784, 808), .interp_next = 7272,            \
+	.interp_id = 7280, .interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224),         \
 	OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more), .tag_mask = 3,            \
 	.iframe_size = 88
+#define ALL_315(more)                                                                              \
+	.debug_offsets = true, .trace_refs = 0, RUNTIME(912, 936), .interp_next = 7264,            \
+	.interp_id = 7272, .interp_threads_head = 7336, .interp_modules = 7592, GC_39(7512),       \
+	TSTATE_313(176, 248), OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),     \
+	.tag_mask = 3, .iframe_size = 88
 /* 3.14 and later without the GIL: each thread may have its own copy of the instructions. */
 #define THREAD_LOCAL_BYTECODE                                                                      \
 	CODE_311(68, 192, 216, NO_GIL), .code_tlbc = 224, .iframe_tlbc_index = 72,                 \
@@ -281,6 +285,26 @@ const struct python_layout *python_layout_find(unsigned major, unsigned minor, b
 		    rows[i].free_threaded == free_threaded)
 			return &rows[i];
 	return NULL;
+}
+
+/* Structs of the field list that are objects; keys and values of a dict are not. */
+static bool is_in_object(const char *field)
+{
+	static const char *const objects[] = {"frame.",	  "code.",    "object.", "type.", "bytes.",
+					      "unicode.", "integer.", "module.", "dict."};
+	for (size_t i = 0; i < sizeof(objects) / sizeof(*objects); i++)
+		if (strncmp(field, objects[i], strlen(objects[i])) == 0)
+			return true;
+	return false;
+}
+
+void python_layout_add_header(struct python_layout *layout, unsigned bytes)
+{
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		uint16_t *offset = (uint16_t *)((char *)layout + fields[i].offset);
+		if (*offset != LAYOUT_ABSENT && is_in_object(fields[i].name))
+			*offset = (uint16_t)(*offset + bytes);
+	}
 }
 
 const struct python_layout_field *python_layout_fields(size_t *count)
