@@ -12,9 +12,10 @@ struct cursor {
 /* No line: the instruction was made by the compiler for itself. */
 static const struct python_position NOWHERE = {0, 0, -1, -1};
 
+/* Of a table that tells no more than lines. */
 static struct python_position on_line(uint32_t line)
 {
-	return (struct python_position){(int32_t)line, (int32_t)line, -1, -1};
+	return (struct python_position){(int32_t)line, 0, -1, -1};
 }
 
 /*
@@ -84,7 +85,6 @@ enum { ONE_LINE = 10, ONE_LINE_LAST = 12, NO_COLUMNS = 13, LONG = 14, NONE = 15 
 /* What follows an entry's first byte; *line goes on from entry to entry. */
 static struct python_position read_entry(struct cursor *table, unsigned form, uint32_t *line)
 {
-	struct python_position position;
 	uint32_t byte;
 	if (form == NONE)
 		return NOWHERE;
@@ -92,7 +92,7 @@ static struct python_position read_entry(struct cursor *table, unsigned form, ui
 		*line += form - ONE_LINE;
 	else if (form == NO_COLUMNS || form == LONG)
 		*line += read_svarint(table);
-	position = on_line(*line);
+	struct python_position position = {(int32_t)*line, (int32_t)*line, -1, -1};
 	if (form < ONE_LINE) {
 		byte = read_byte(table);
 		position.column = (int32_t)(form << 3 | byte >> 4);

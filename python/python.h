@@ -100,7 +100,8 @@ struct python_code_cache *python_code_cache_new(struct interner *interner);
 void python_code_cache_free(struct python_code_cache *cache);
 const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id);
 
-/* Lines from 1 on, 0: none; columns are UTF-8 bytes from 0 on, -1: none (versions before 3.11). */
+/* Lines from 1 on, 0: none; columns are UTF-8 bytes from 0 on, -1: none. Before 3.11 tables tell
+ * lines alone: end_line is 0. */
 struct python_position {
 	int32_t line, end_line, column, end_column;
 };
