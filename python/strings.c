@@ -55,7 +55,11 @@ bool python_is_string(const struct python_layout *layout, const struct memory_re
 static bool find_old_text(const struct python_layout *layout, const struct memory_reader *memory,
 			  remote_addr object, struct text_place *place, struct error *error)
 {
-	uint64_t flags = python_type_flags(layout, memory, object), length;
+	remote_addr type;
+	uint64_t flags, length;
+	if (!memory_read_u64(memory, object + layout->object_type, &type, error) ||
+	    !memory_read_u64(memory, type + layout->type_flags, &flags, error))
+		return false;
 	if (flags & TYPE_BYTES) {
 		if (!memory_read_u64(memory, object + layout->object_var_size, &length, error))
 			return false;

@@ -337,8 +337,6 @@ static void stacks_of_every_chain_are_read(void **state)
 	(void)state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
-		if (layout->string_form != STRINGS_COMPACT)
-			continue;
 		struct world *world = world_of_row(layout);
 		expect_stack(world, false,
 			     has_frame_objects(layout) ? "f5 | f4 | f3 | f2 | f1 | f0 "
@@ -362,8 +360,6 @@ static void no_frames_is_a_stack_too(void **state)
 	(void)state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
-		if (layout->string_form != STRINGS_COMPACT)
-			continue;
 		struct world *world = world_of_row(layout);
 		if (layout->tstate_frame != LAYOUT_ABSENT)
 			put64(world, TSTATE + layout->tstate_frame, 0);
@@ -383,8 +379,6 @@ static void touching_reads_all_that_reading_needs(void **state)
 	(void)state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
-		if (layout->string_form != STRINGS_COMPACT)
-			continue;
 		struct world *world = world_of_row(layout);
 		struct python_known_codes *known = python_known_codes_new();
 		for (int round = 0; round < 2; round++) {
