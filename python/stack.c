@@ -51,9 +51,24 @@ void python_known_codes_free(struct python_known_codes *known)
 /* ---- the GIL and the collector ---- */
 
 struct state_words {
-	bool holds_gil, gc_running;
+	bool has_gil, holds_gil, gc_running;
 	remote_addr gil;
 };
+
+/* The GIL's own struct: whether it is locked, and by whom. A free-threaded build has it, too, but
+ * uses it only if it was told to, or since it imported a module that needs it. */
+static void read_gil(const struct python_layout *layout, const struct memory_reader *memory,
+		     remote_addr tstate, remote_addr gil, struct state_words *state)
+{
+	uint8_t bytes[MAX_TSTATE];
+	if (!gil || !memory_read(memory, gil, bytes, layout->gil_locked + sizeof(uint32_t), NULL))
+		return;
+	state->gil = gil;
+	state->has_gil =
+		layout->gil_enabled == LAYOUT_ABSENT || field_u32(bytes, layout->gil_enabled) != 0;
+	state->holds_gil = state->has_gil && field_u32(bytes, layout->gil_locked) == 1 &&
+			   field_u64(bytes, layout->gil_last_holder) == tstate;
+}
 
 /* `thread` is the thread state's bytes. Not being able to tell is no reason to lose a stack. */
 static void read_state(const struct python_runtime *runtime, const struct memory_reader *memory,
@@ -61,13 +76,25 @@ static void read_state(const struct python_runtime *runtime, const struct memory
 {
 	const struct python_layout *layout = &runtime->layout;
 	struct python_interpreter interpreter;
-	uint8_t bytes[MAX_TSTATE];
 	remote_addr holder;
+	uint32_t collecting;
 	memset(state, 0, sizeof(*state));
+	state->has_gil = !layout->free_threaded;
 	if (!python_interpreter_read(runtime, memory, field_u64(thread, layout->tstate_interp),
 				     &interpreter, NULL))
 		return;
-	state->gc_running = interpreter.collecting;
+	switch (layout->gc_place) {
+	case GC_BY_VARIABLE:
+	case GC_IN_RUNTIME:
+		state->gc_running =
+			runtime->collecting &&
+			memory_read_u32(memory, runtime->collecting, &collecting, NULL) &&
+			collecting != 0;
+		break;
+	case GC_BY_INTERPRETER:
+		state->gc_running = interpreter.collecting;
+		break;
+	}
 	switch (layout->gil_place) {
 	case GIL_BY_VARIABLE:
 	case GIL_IN_RUNTIME:
@@ -77,12 +104,7 @@ static void read_state(const struct python_runtime *runtime, const struct memory
 				   holder == tstate;
 		break;
 	case GIL_BY_INTERPRETER:
-		state->gil = interpreter.gil;
-		state->holds_gil =
-			state->gil &&
-			memory_read(memory, state->gil, bytes, layout->gil_locked + 4, NULL) &&
-			field_u32(bytes, layout->gil_locked) == 1 &&
-			field_u64(bytes, layout->gil_last_holder) == tstate;
+		read_gil(layout, memory, tstate, interpreter.gil, state);
 		break;
 	}
 }
@@ -218,7 +240,7 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	read_state(runtime, memory, tstate, room->tstate, &state);
 	stack->holds_gil = state.holds_gil;
 	stack->gc_running = state.gc_running;
-	stack->has_gil = true;
+	stack->has_gil = state.has_gil;
 	stack->gil = state.gil;
 	stack->gil_size = state.gil ? GIL_SIZE : 0;
 	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);

@@ -29,6 +29,7 @@ enum {
 	STRING_TYPE = 0xa00,
 	HEAD = 0x3000, /* variables of versions without _PyRuntime */
 	CURRENT = 0x3008,
+	COLLECTING = 0x3010,
 	GIL = 0x4000,
 	CODES = 6,
 };
@@ -351,6 +352,59 @@ static void stacks_of_every_chain_are_read(void **state)
 		remote_addr record = layout->chain == CHAIN_FRAMES ? 0 : record_at(0);
 		assert_int_equal(stack->activations[stack->activation_count - 1].record,
 				 shims ? shim_at(0) : record);
+		release_world(world);
+	}
+}
+
+static void expect_state(struct world *world, bool has_gil, bool holds_gil, bool gc_running)
+{
+	const struct python_layout *layout = &world->runtime.layout;
+	assert_true(read_stack(world, false));
+	if (world->stack.has_gil != has_gil || world->stack.holds_gil != holds_gil ||
+	    world->stack.gc_running != gc_running)
+		fail_msg("%u.%u%s: has %d, holds %d, gc %d", layout->major, layout->minor,
+			 layout->free_threaded ? "t" : "", world->stack.has_gil,
+			 world->stack.holds_gil, world->stack.gc_running);
+}
+
+static void the_gil_and_the_collector_are_told(void **state)
+{
+	(void)state;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
+		struct world *world = world_of_row(layout);
+		bool by_interpreter = layout->gil_place == GIL_BY_INTERPRETER;
+		remote_addr holder = by_interpreter ? (remote_addr)GIL + layout->gil_last_holder
+						    : world->runtime.current;
+		remote_addr collecting = COLLECTING;
+		if (layout->gc_place == GC_BY_INTERPRETER)
+			collecting = (remote_addr)INTERPRETER + layout->interp_gc_collecting;
+		else
+			world->runtime.collecting = COLLECTING;
+		put32(world, collecting, 1);
+		expect_state(world, true, true, true);
+		put32(world, collecting, 0);
+		put64(world, holder, TSTATE + 0x400);
+		expect_state(world, true, false, false);
+		put64(world, holder, 0);
+		expect_state(world, true, false, false);
+		put64(world, holder, TSTATE);
+		if (by_interpreter) { /* who held it last does not hold it any more */
+			put32(world, GIL + layout->gil_locked, 0);
+			expect_state(world, true, false, false);
+			put32(world, GIL + layout->gil_locked, 1);
+		}
+		expect_state(world, true, true, false);
+		if (layout->free_threaded) {
+			put32(world, GIL + layout->gil_enabled, 0);
+			expect_state(world, false, false, false);
+		}
+		/* Not to be read: no reason to lose the stack. */
+		world->runtime.current = MEMORY;
+		world->runtime.collecting = MEMORY;
+		if (by_interpreter)
+			put64(world, INTERPRETER + layout->interp_gil, MEMORY);
+		expect_state(world, !layout->free_threaded, false, false);
 		release_world(world);
 	}
 }
@@ -700,6 +754,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_of_every_chain_are_read),
+		cmocka_unit_test(the_gil_and_the_collector_are_told),
 		cmocka_unit_test(no_frames_is_a_stack_too),
 		cmocka_unit_test(touching_reads_all_that_reading_needs),
 		cmocka_unit_test(code_at_a_reused_address_is_another_code),
