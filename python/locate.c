@@ -6,6 +6,8 @@
  */
 #include <elf.h>
 
+#include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "python/locate.h"
 
@@ -203,6 +205,59 @@ static bool is_ready(const struct python_runtime *runtime, const struct memory_r
 	       (flags & TPFLAGS_READY);
 }
 
+static bool is_named_code(const struct python_layout *layout, const struct memory_reader *memory,
+			  remote_addr type)
+{
+	char text[5];
+	uint64_t name; /* tp_name is the first member behind the object's header */
+	return memory_read_u64(memory, type + layout->object_var_size + 8, &name, NULL) &&
+	       memory_read(memory, name, text, sizeof(text), NULL) &&
+	       memcmp(text, "code", sizeof(text)) == 0;
+}
+
+/*
+ * In one segment's memory, the static type called "code": an object whose type is an object of
+ * that same segment that is its own type.
+ */
+static remote_addr scan_for_type(const struct python_runtime *runtime,
+				 const struct memory_reader *memory, remote_addr start,
+				 const uint8_t *bytes, size_t size)
+{
+	const struct python_layout *layout = &runtime->layout;
+	for (size_t at = 0; at + layout->type_flags + 8 <= size; at += 8) {
+		uint64_t type = field_u64(bytes + at, layout->object_type);
+		uint64_t place = type - start;
+		if (place % 8 != 0 || size < layout->type_flags ||
+		    place > size - layout->type_flags ||
+		    field_u64(bytes + place, layout->object_type) != type)
+			continue;
+		if (is_named_code(layout, memory, start + at) &&
+		    is_ready(runtime, memory, start + at))
+			return start + at;
+	}
+	return 0;
+}
+
+/* For executables that have an interpreter inside and no symbols. */
+static remote_addr search_code_type(const struct python_runtime *runtime,
+				    const struct memory_reader *memory)
+{
+	enum { LIMIT = 64 << 20 };
+	const struct module *module = runtime->module;
+	remote_addr found = 0;
+	for (size_t i = 0; i < module->segment_count && !found; i++) {
+		const struct module_segment *segment = &module->segments[i];
+		/* Static types have values: they are in the file. */
+		if (!(segment->flags & PF_W) || segment->file_size > LIMIT)
+			continue;
+		remote_addr start = module->load_bias + segment->vaddr;
+		_cleanup_free_ uint8_t *bytes = alloc_zeroed(1, segment->file_size + 8);
+		if (start % 8 == 0 && memory_read(memory, start, bytes, segment->file_size, NULL))
+			found = scan_for_type(runtime, memory, start, bytes, segment->file_size);
+	}
+	return found;
+}
+
 /* A program that refers to PyCode_Type may have taken the variable over (a copy relocation): then
  * the library's own is not in use. */
 static bool locate_code_type(const struct python_candidate *candidate,
@@ -213,15 +268,13 @@ static bool locate_code_type(const struct python_candidate *candidate,
 	own.data_module = NULL;
 	remote_addr types[] = {python_candidate_address(&own, SYMBOL_CODE_TYPE),
 			       python_candidate_address(candidate, SYMBOL_CODE_TYPE)};
-	if (!types[0] && !types[1])
-		return error_set(error, ERROR_ABSENT, "%s has no symbol PyCode_Type",
-				 candidate->module->path);
-	for (size_t i = 0; i < 2; i++)
-		if (is_ready(runtime, memory, types[i])) {
+	for (size_t i = 0; i < 2 && !runtime->code_type; i++)
+		if (is_ready(runtime, memory, types[i]))
 			runtime->code_type = types[i];
-			return true;
-		}
-	return error_set(error, ERROR_TORN, "the interpreter in %s is not initialised",
+	if (!types[0] && !types[1])
+		runtime->code_type = search_code_type(runtime, memory);
+	return runtime->code_type ||
+	       error_set(error, ERROR_TORN, "the interpreter in %s is not initialised",
 			 candidate->module->name);
 }
 

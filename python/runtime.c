@@ -31,6 +31,10 @@ static bool choose_layout(struct python_runtime *runtime, const struct python_ca
 		runtime->layout.unicode_width = 2;
 	else if (candidate->places[SYMBOL_UCS4].found)
 		runtime->layout.unicode_width = 4;
+	/* Builds with Py_TRACE_REFS (until 3.7 all with Py_DEBUG) have two more pointers in every
+	 * object; later ones keep them elsewhere, and tell. */
+	if (candidate->places[SYMBOL_TRACE_REFS].found && !row->debug_offsets)
+		python_layout_add_header(&runtime->layout, 16);
 	return !row->debug_offsets ||
 	       python_debug_offsets_apply(&runtime->layout, memory,
 					  python_candidate_address(candidate, SYMBOL_RUNTIME),
@@ -137,12 +141,13 @@ static void take_over_variables(struct python_candidate *candidate,
 	memcpy(candidate->data_places, other.places, sizeof(other.places));
 }
 
-static bool try_module(const struct module_table *table, const struct module *module,
+static bool try_module(const struct module_table *table, struct module *module,
 		       const struct memory_reader *memory, struct python_runtime *found,
 		       struct error *error)
 {
 	struct python_candidate candidate;
-	if (!python_candidate_init(&candidate, module))
+	module->no_python = !python_candidate_init(&candidate, module);
+	if (module->no_python)
 		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
 	take_over_variables(&candidate, table);
 	return try_places(&candidate, memory, found, error);
@@ -173,8 +178,9 @@ static bool find_runtime(const struct module_table *table, const struct memory_r
 	struct error best = {0}, problem;
 	for (int named = 1; named >= 0; named--)
 		for (size_t i = 0; i < table->module_count; i++) {
-			const struct module *module = table->modules[i];
-			if (has_python_name(module) != (named == 1) || !is_mapped(table, module))
+			struct module *module = table->modules[i];
+			if (module->no_python || has_python_name(module) != (named == 1) ||
+			    !is_mapped(table, module))
 				continue;
 			if (try_module(table, module, memory, found, &problem))
 				return true;

@@ -238,6 +238,7 @@ struct module {
 	uint64_t entry;				  /* ELF address where a process starts; 0: none */
 	bool fixed;				  /* ET_EXEC */
 	void *unwind_cache;			  /* owned by unwind/: see unwinder_free */
+	bool no_python; /* owned by python/: it has looked here for an interpreter in vain */
 };
 
 struct mapping {
