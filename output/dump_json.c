@@ -16,11 +16,27 @@ static const char *activity_name(enum thread_activity activity)
 	return (unsigned)activity < sizeof(names) / sizeof(names[0]) ? names[activity] : "gone";
 }
 
+static json_t *column(const struct frame *frame, int value)
+{
+	return frame->end_line > 0 && value >= 0 ? json_integer(value) : json_null();
+}
+
+/* A recording tells frames apart by their lines; only a dump knows more of each. */
+static json_t *make_frame(const struct frame *frame)
+{
+	json_t *object = output_json_frame(frame);
+	json_object_set_new(object, "end_line",
+			    frame->end_line > 0 ? json_integer(frame->end_line) : json_null());
+	json_object_set_new(object, "column", column(frame, frame->column));
+	json_object_set_new(object, "end_column", column(frame, frame->end_column));
+	return object;
+}
+
 static json_t *make_thread(const struct dump *dump, const struct dump_thread *thread)
 {
 	json_t *frames = json_array();
 	for (size_t i = 0; i < thread->frame_count; i++)
-		json_array_append_new(frames, output_json_frame(&thread->frames[i]));
+		json_array_append_new(frames, make_frame(&thread->frames[i]));
 	const char state[2] = {thread->state >= 'A' && thread->state <= 'z' ? thread->state : '?'};
 	return json_pack("{s:i, s:I, s:o, s:i, s:b, s:b, s:o, s:s, s:s, s:b, s:b, s:b, s:o}", "pid",
 			 (int)dump->pid, "thread_id", (json_int_t)thread->python_id, "thread_name",

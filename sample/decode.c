@@ -360,13 +360,28 @@ static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *fr
 	return frame_table_native(&decoder->frames, &raw);
 }
 
+static uint32_t python_id(struct decoder *decoder, const struct python_runtime *runtime,
+			  const struct merged_frame *frame, bool idle)
+{
+	const struct python_frame at = {.code = frame->code, .instruction = frame->instruction};
+	struct raw_frame raw = {.kind = RAW_PYTHON,
+				.exact = decoder->columns,
+				.idle = idle,
+				.code = frame->code,
+				.instruction = frame->instruction,
+				.position = {.line = frame->line, .column = -1, .end_column = -1}};
+	if (decoder->columns)
+		raw.position = python_frame_position(runtime, &at);
+	return frame_table_python(&decoder->frames, &raw);
+}
+
 static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *native,
 			  const struct python_runtime *runtime, const struct merged_frame *frame,
 			  bool idle)
 {
 	switch (frame->kind) {
 	case MERGED_PYTHON:
-		return frame_table_python(&decoder->frames, frame->code, frame->line, idle);
+		return python_id(decoder, runtime, frame, idle);
 	case MERGED_GC:
 		return frame_table_mark(&decoder->frames, decoder->gc_mark);
 	case MERGED_GIL_WAIT:

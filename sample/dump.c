@@ -374,6 +374,7 @@ bool dump_process(pid_t pid, const struct session_options *options, struct inter
 	if (!target_open(pid, &dumper.target, error))
 		return false;
 	decoder_init(&dumper.decoder, dumper.target, options, strings);
+	dumper.decoder.columns = true;
 	bool well = prepare(&dumper, dump, error);
 	if (well) {
 		describe(&dumper, dump);

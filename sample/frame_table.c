@@ -45,12 +45,12 @@ uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *f
 			   frame->module ? frame->offset : 0, frame);
 }
 
-uint32_t frame_table_python(struct frame_table *table, const struct python_code *code, int32_t line,
-			    bool idle)
+uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *frame)
 {
-	struct raw_frame frame = {.kind = RAW_PYTHON, .code = code, .line = line, .idle = idle};
-	return find_or_add(table, key_of(RAW_PYTHON, idle, (uint32_t)line),
-			   (uint64_t)(uintptr_t)code, &frame);
+	uint64_t flags = (uint64_t)frame->exact | (uint64_t)frame->idle << 1;
+	uint32_t place = (uint32_t)(frame->exact ? frame->instruction : frame->position.line);
+	return find_or_add(table, key_of(RAW_PYTHON, flags, place),
+			   (uint64_t)(uintptr_t)frame->code, frame);
 }
 
 uint32_t frame_table_mark(struct frame_table *table, const char *mark)

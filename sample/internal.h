@@ -269,7 +269,7 @@ struct merged_frame {
 	enum merged_kind kind;
 	uint32_t native; /* index of the native frame */
 	const struct python_code *code;
-	int32_t line;
+	int32_t line, instruction;
 	bool hidden; /* the interpreter's or start-up: --internals shows it */
 };
 
@@ -304,7 +304,8 @@ void merged_stack_release(struct merged_stack *merged);
 
 enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK };
 
-/* One distinct frame as sampled: a code address of a module, or a line of a code object. */
+/* One distinct frame as sampled: a code address of a module, or a line (`exact`: an instruction) of
+ * a code object. */
 struct raw_frame {
 	enum raw_frame_kind kind;
 	struct module *module; /* NULL: a PC in no module */
@@ -312,8 +313,9 @@ struct raw_frame {
 	bool exact, guessed, interpreter, hidden;
 	bool idle; /* the leaf of a thread that was blocked */
 	const struct python_code *code;
-	int32_t line;
-	const char *mark; /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
+	struct python_position position; /* beyond the line only where `exact` is set */
+	int32_t instruction;		 /* `exact`: tells frames apart in place of the line */
+	const char *mark;		 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
 };
 
 struct frame_table {
@@ -324,8 +326,7 @@ struct frame_table {
 
 void frame_table_release(struct frame_table *table);
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame);
-uint32_t frame_table_python(struct frame_table *table, const struct python_code *code, int32_t line,
-			    bool idle);
+uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *frame);
 uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
@@ -360,6 +361,7 @@ struct decoder {
 	size_t collector_count;
 	const char *gc_mark, *gil_mark;
 	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */
+	bool columns;	/* dumps: Python frames have their whole position */
 };
 
 enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };

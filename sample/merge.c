@@ -36,7 +36,8 @@ static void add_activation(struct merge *merge, const struct python_activation *
 		const struct python_frame *frame = &python->frames[activation->first + i];
 		add(merge->out, (struct merged_frame){.kind = MERGED_PYTHON,
 						      .code = frame->code,
-						      .line = frame->line});
+						      .line = frame->line,
+						      .instruction = frame->instruction});
 		merge->python_seen = true;
 	}
 }

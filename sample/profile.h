@@ -37,6 +37,8 @@ struct frame {
 	const char *file;	  /* full path; NULL: none */
 	const char *short_file;	  /* as shown: "implicit/als.py", "train.py"; NULL: none */
 	int line;		  /* 0: none */
+	int end_line;		  /* 0: neither this nor columns are known */
+	int column, end_column;	  /* UTF-8 bytes from 0 on; -1: none */
 	const char *module;	  /* "libopenblas.so.0"; NULL for Python frames */
 	const char *module_path;  /* full path of it */
 	uint64_t offset;	  /* ELF address of the PC in module */

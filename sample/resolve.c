@@ -111,6 +111,7 @@ static void add_named(struct resolver *resolver, uint32_t id, const struct named
 static void name_python(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
 {
 	const struct python_code *code = raw->code;
+	const struct python_position *at = &raw->position;
 	struct named named = {.frame = {
 				      .kind = raw->idle ? FRAME_IDLE
 					      : short_file_is_library(code->file)
@@ -119,8 +120,13 @@ static void name_python(struct resolver *resolver, uint32_t id, const struct raw
 				      .name = code->name,
 				      .file = code->file,
 				      .short_file = shorten(resolver, code->file),
-				      .line = raw->line > 0 ? raw->line : 0,
+				      .line = at->line > 0 ? at->line : 0,
 			      }};
+	if (at->line > 0 && at->end_line >= at->line) {
+		named.frame.end_line = at->end_line;
+		named.frame.column = at->column;
+		named.frame.end_column = at->end_column;
+	}
 	add_named(resolver, id, &named);
 }
 

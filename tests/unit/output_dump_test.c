@@ -24,10 +24,11 @@ static struct frame frames[] = {
 	{.kind = FRAME_NATIVE, .module = "libx.so", .has_function = true,
 	 .function_offset = 0x1a2b0, .offset = 0x1a2ff},
 	{.kind = FRAME_PYTHON, .name = "<module>", .file = "/home/me/train.py",
-	 .short_file = "train.py", .line = 61},
+	 .short_file = "train.py", .line = 61, .end_line = 62, .column = 0, .end_column = 12},
 };
 
-static struct frame evil = {.kind = FRAME_PYTHON, .name = "a\x1b[31m\nb\xff"};
+static struct frame evil = {.kind = FRAME_PYTHON, .name = "a\x1b[31m\nb\xff", .line = 3,
+			    .end_line = 3, .column = -1, .end_column = -1};
 
 static struct dump_thread threads[] = {
 	{.tid = 14976, .name = "MainThread", .python_id = 140155235067584, .state = 'R',
@@ -153,6 +154,31 @@ static void json_holds_what_the_dump_holds(void **state)
 	json_decref(top);
 }
 
+static const json_t *member(const json_t *top, size_t thread, size_t frame, const char *name)
+{
+	const json_t *threads_of = json_array_get(json_object_get(top, "threads"), thread);
+	return json_object_get(json_array_get(json_object_get(threads_of, "frames"), frame), name);
+}
+
+static void json_has_columns_where_they_are_known(void **state)
+{
+	(void)state;
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	json_t *top = parsed(&out);
+	assert_int_equal(json_integer_value(member(top, 0, 4, "end_line")), 62);
+	assert_true(json_is_integer(member(top, 0, 4, "column")));
+	assert_int_equal(json_integer_value(member(top, 0, 4, "column")), 0);
+	assert_int_equal(json_integer_value(member(top, 0, 4, "end_column")), 12);
+	/* A line without columns, and a native frame. */
+	assert_int_equal(json_integer_value(member(top, 1, 0, "end_line")), 3);
+	assert_true(json_is_null(member(top, 1, 0, "column")));
+	assert_true(json_is_null(member(top, 1, 0, "end_column")));
+	assert_true(json_is_null(member(top, 0, 1, "end_line")));
+	assert_true(json_is_null(member(top, 0, 1, "column")));
+	json_decref(top);
+}
+
 static void json_follows_its_schema(void **state)
 {
 	(void)state;
@@ -170,6 +196,7 @@ int main(void)
 		cmocka_unit_test(a_python_problem_stands_in_for_the_version),
 		cmocka_unit_test(full_filenames_are_shown_on_request),
 		cmocka_unit_test(json_holds_what_the_dump_holds),
+		cmocka_unit_test(json_has_columns_where_they_are_known),
 		cmocka_unit_test(json_follows_its_schema),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
