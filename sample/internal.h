@@ -16,14 +16,15 @@
 /* ---- raw_sample.c: one pause, copied ------------------------------------------------------ */
 
 enum {
-	RAW_MAX_READS = 65536,	     /* remembered of one sample, to predict the next */
-	RAW_MAX_RANGES = 262144,     /* 200,000 heap frames and what hangs on them */
-	RAW_LARGE = 512,	     /* bytes from which on a range may hold others */
-	RAW_MAX_LARGE = 4096,	     /* data-stack chunks of 200,000 frames */
-	RAW_MAX_TSTATES = 64,	     /* sub-interpreters on one OS thread */
-	RAW_MAX_STACK = 32 << 20,    /* bytes of native stack */
+	RAW_MAX_READS = 524288,	   /* remembered of one sample, to predict the next: two a frame */
+	RAW_MAX_RANGES = 524288,   /* 200,000 heap frames, their records and what hangs on them */
+	RAW_LARGE = 512,	   /* bytes from which on a range may hold others */
+	RAW_MAX_LARGE = 4096,	   /* data-stack chunks of 200,000 frames */
+	RAW_MAX_TSTATES = 64,	   /* sub-interpreters on one OS thread */
+	RAW_MAX_STACK = 256 << 20, /* bytes of native stack up to the end of its mapping */
+	RAW_MAX_GUESS = 32 << 20,  /* up to an end that may be another stack's */
 	RAW_UNKNOWN_STACK = 1 << 20, /* copied of a stack whose end is not known yet */
-	RAW_MAX_BYTES = RAW_MAX_STACK + (96 << 20),
+	RAW_MAX_BYTES = RAW_MAX_STACK + (128 << 20),
 };
 
 struct raw_range {
@@ -52,7 +53,6 @@ struct raw_sample {
 	uint32_t allocations; /* made in the pause: none, but for new code objects */
 	struct registers registers;
 	bool stopped;		 /* false: blocked and read as it was */
-	bool repeat;		 /* the thread has not run since its last sample */
 	bool unjoined;		 /* of a young thread that Python may know by now: see decode.c */
 	uint64_t epoch;		 /* how often the target had executed another program */
 	struct target_wait wait; /* of a blocked thread */
@@ -65,22 +65,36 @@ struct raw_sample {
 	struct thread_slot *slot;	      /* whom to tell what was learned; NULL in replay */
 	const struct python_runtime *runtime; /* the one the records were read with; NULL: none */
 	struct raw_range *ranges;	      /* the first span_count of them in order of address */
-	size_t range_count, span_count, span_hit;
-	struct target_range *reads; /* what was asked for outside the native stack, in order */
-	size_t read_count;
-	uint8_t *bytes; /* reserved, touched as needed */
-	size_t byte_count;
+	size_t range_count, range_capacity, span_count, span_hit;
+	struct target_range *reads; /* what was asked for, in order */
+	size_t read_count, read_capacity;
+	size_t late_reads; /* of them, how many nothing had copied before */
+	uint8_t *bytes;	   /* reserved, touched as needed */
+	size_t byte_count, byte_capacity;
 	struct raw_index *index; /* hash of addresses -> number of the range */
-	size_t index_mask;	 /* its size now, less one: small while few ranges are there */
-	uint32_t stamp;		 /* index entries of another stamp are free */
-	uint32_t large[RAW_MAX_LARGE]; /* ranges that reads may lie inside of */
-	size_t large_count, large_hit;
+	size_t index_size;
+	size_t index_mask; /* what is used of it, less one: little while there are few ranges */
+	uint32_t stamp;	   /* index entries of another stamp are free */
+	uint32_t *large;   /* ranges that reads may lie inside of */
+	size_t large_count, large_capacity, large_hit;
+	size_t touched;	       /* bytes of our memory that it has in use since raw_sample_trim */
+	unsigned small_resets; /* samples in a row that needed far less of it */
+	bool compact;	       /* a clone: all in one piece of memory */
 };
 
-/* All memory it will ever need is reserved here: taking a sample allocates nothing. */
+/*
+ * All memory it will ever need is reserved here: taking a sample allocates nothing. Pages once
+ * touched stay, as the next sample of a deep stack needs them again, until samples have been
+ * small for a while.
+ */
 struct raw_sample *raw_sample_new(void);
 void raw_sample_free(struct raw_sample *raw); /* NULL accepted */
 void raw_sample_reset(struct raw_sample *raw);
+
+/* Bytes of our memory that the sample keeps from being used otherwise; and gives them back, with
+ * what was copied. */
+size_t raw_sample_footprint(const struct raw_sample *raw);
+void raw_sample_trim(struct raw_sample *raw);
 
 /*
  * Copies the ranges, which are in order of address and do not overlap, in as few
@@ -96,6 +110,9 @@ void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *targe
 
 /* True when the range is in the copy. */
 bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size);
+
+/* The end of the prefetched range that holds the address; 0: none does. */
+remote_addr raw_sample_end_of(struct raw_sample *raw, remote_addr address);
 
 /* Adds a range whose bytes the caller fills in (replay, tests). NULL when there is no room. */
 uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size);
@@ -121,11 +138,20 @@ struct recent_read {
 struct prediction {
 	struct recent_read *reads, *merged;
 	size_t count, read_capacity, merged_capacity;
-	struct target_range *spans; /* in order, with a free place at the end for the stack */
-	size_t span_count, span_capacity;
+	struct target_range *spans;	 /* in order */
+	struct target_range *with_stack; /* room for them and the stack */
+	size_t span_count, span_capacity, with_stack_capacity;
+	unsigned unlearned; /* samples since the last one that was learned from */
 };
 
 void prediction_release(struct prediction *prediction);
+
+/*
+ * Is it worth while to learn from a sample of so many reads, `late` of which were not predicted? To
+ * sort a hundred thousand reads takes longer than to copy them, and a deep stack is mostly as it
+ * was.
+ */
+bool prediction_is_due(struct prediction *prediction, size_t reads, size_t late);
 
 /* Learns from a sample's reads (which it sorts). Not in the pause. */
 void prediction_learn(struct prediction *prediction, struct target_range *reads, size_t count);
@@ -162,28 +188,42 @@ struct thread_slot {
 	bool name_known, seen;
 	uint64_t name_tried_ns; /* a name may come later: asked for again now and then */
 	uint64_t python_id;
-	uint32_t *last_stack; /* raw frame ids of the last sample, outermost first */
+	uint32_t *last_stack; /* pdump: raw frame ids, outermost first */
 	size_t last_count, last_capacity;
+	uint32_t last_node;  /* precord: where its last sample ended in the call tree */
 	uint32_t root_frame; /* with -t */
 	char comm[32];
 	char state;
+	_Atomic unsigned in_use; /* raw samples on their way that point to it */
 };
 
-/* The threads under watch, in the order of the kernel's list. Slots live until release: raw
- * samples point to them. */
+/*
+ * The threads under watch, in the order of the kernel's list. Those that have ended stand aside
+ * until no raw sample points to them, and are freed then: a program may start thousands a minute.
+ */
 struct slots {
-	struct thread_slot **slots;
-	size_t count, capacity;
-	struct table by_tid; /* of those that are not gone */
+	struct thread_slot **slots, **gone;
+	size_t count, capacity, gone_count, gone_capacity;
+	struct table by_tid; /* -> index in slots */
+	uint64_t next_look_ns;
 };
 
 void slots_init(struct slots *slots);
 void slots_release(struct slots *slots);
 
-/* Looks at the process's threads again: new ones get a slot, ended ones are marked as gone.
- * `options` says which are wanted. */
+/*
+ * Looks at the process's threads again: new ones get a slot, ended ones are let go. `options` says
+ * which are wanted. When the last look took long, as with thousands of threads, and was but now,
+ * this one is left out: the list must not take all the time.
+ */
 bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
 			      const struct session_options *options, struct error *error);
+
+/* The slot of a thread that has not ended; NULL: none. */
+struct thread_slot *slots_find(const struct slots *slots, pid_t tid);
+
+/* None of them is there any more (exec): the next refresh does look. */
+void slots_forget(struct slots *slots);
 
 /* GONE when a thread that --thread asks for is not there. */
 bool MUST_CHECK slots_check_wanted(const struct slots *slots, const struct target *target,

@@ -16,7 +16,10 @@ enum {
 	MAX_GAP = 1024, /* bytes copied needlessly rather than a range begun; under a page, so
 			   that no span reaches across an unmapped one */
 	MAX_READ = 4 << 20,
-	MAX_RECENT = 100000,
+	MAX_RECENT = 524288,
+	MANY = 4096,	 /* reads from which on a sample is not always learned from ... */
+	LATE_SHARE = 64, /* ... unless one of so many was not predicted ... */
+	LEARN_EACH = 16, /* ... or after so many samples, to forget what is not needed */
 };
 
 void prediction_release(struct prediction *prediction)
@@ -24,6 +27,7 @@ void prediction_release(struct prediction *prediction)
 	free(prediction->reads);
 	free(prediction->merged);
 	free(prediction->spans);
+	free(prediction->with_stack);
 	memset(prediction, 0, sizeof(*prediction));
 }
 
@@ -85,10 +89,17 @@ static void make_spans(struct prediction *prediction)
 		}
 		prediction->spans =
 			alloc_room(prediction->spans, &prediction->span_capacity,
-				   prediction->span_count + 2, sizeof(*prediction->spans));
+				   prediction->span_count + 1, sizeof(*prediction->spans));
 		prediction->spans[prediction->span_count++] =
 			(struct target_range){read->address, read->size};
 	}
+}
+
+bool prediction_is_due(struct prediction *prediction, size_t reads, size_t late)
+{
+	if (reads <= MANY || late > reads / LATE_SHARE || prediction->span_count == 0)
+		return true;
+	return ++prediction->unlearned >= LEARN_EACH;
 }
 
 void prediction_learn(struct prediction *prediction, struct target_range *reads, size_t count)
@@ -103,6 +114,10 @@ void prediction_learn(struct prediction *prediction, struct target_range *reads,
 	prediction->read_capacity = capacity;
 	prediction->count = merged;
 	make_spans(prediction);
+	prediction->with_stack =
+		alloc_room(prediction->with_stack, &prediction->with_stack_capacity,
+			   prediction->span_count + 1, sizeof(*prediction->with_stack));
+	prediction->unlearned = 0;
 }
 
 static bool overlap(const struct target_range *a, const struct target_range *b)
@@ -113,20 +128,18 @@ static bool overlap(const struct target_range *a, const struct target_range *b)
 const struct target_range *prediction_with_stack(struct prediction *prediction,
 						 struct target_range stack, size_t *count)
 {
-	struct target_range *spans = prediction->spans;
-	size_t kept = 0, at = 0;
-	if (!spans)
+	struct target_range *ranges = prediction->with_stack;
+	size_t kept = 0, i = 0;
+	if (!ranges)
 		return NULL;
-	for (size_t i = 0; i < prediction->span_count; i++) {
-		if (overlap(&spans[i], &stack))
-			continue; /* a record on the stack, which is copied anyway */
-		spans[kept++] = spans[i];
-		at += spans[i].address < stack.address ? 1 : 0;
-	}
-	memmove(&spans[at + 1], &spans[at], (kept - at) * sizeof(*spans));
-	spans[at] = stack;
-	/* Used up: prediction_learn makes them anew. */
-	prediction->span_count = 0;
-	*count = kept + 1;
-	return spans;
+	for (; i < prediction->span_count && prediction->spans[i].address < stack.address; i++)
+		if (!overlap(&prediction->spans[i], &stack))
+			ranges[kept++] = prediction->spans[i];
+	ranges[kept++] = stack;
+	for (; i < prediction->span_count; i++)
+		/* An overlapping one is a record on the stack, which is copied anyway. */
+		if (!overlap(&prediction->spans[i], &stack))
+			ranges[kept++] = prediction->spans[i];
+	*count = kept;
+	return ranges;
 }

@@ -92,7 +92,8 @@ uint32_t profile_frame(struct profile *profile, const struct frame *frame)
 	return id;
 }
 
-void profile_add(struct profile *profile, const uint32_t *frames, size_t count, uint64_t samples)
+uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,
+		     uint64_t samples)
 {
 	uint32_t node = PROFILE_ROOT;
 	profile->nodes[node].total += samples;
@@ -108,4 +109,12 @@ void profile_add(struct profile *profile, const uint32_t *frames, size_t count, 
 		profile->nodes[node].total += samples;
 	}
 	profile->nodes[node].self += samples;
+	return node;
+}
+
+void profile_add_again(struct profile *profile, uint32_t node, uint64_t samples)
+{
+	profile->nodes[node].self += samples;
+	for (; node != PROFILE_NONE; node = profile->nodes[node].parent)
+		profile->nodes[node].total += samples;
 }

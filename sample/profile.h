@@ -109,8 +109,12 @@ void profile_release(struct profile *profile);
 /* The id of an equal frame, or of a new one. Strings of the frame must be interned in strings. */
 uint32_t profile_frame(struct profile *profile, const struct frame *frame);
 
-/* Counts one stack, outermost frame first. */
-void profile_add(struct profile *profile, const uint32_t *frames, size_t count, uint64_t samples);
+/* Counts one stack, outermost frame first; returns the node that it ends in. */
+uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,
+		     uint64_t samples);
+
+/* Counts the stack that ends in this node once more. */
+void profile_add_again(struct profile *profile, uint32_t node, uint64_t samples);
 
 /* ---- pdump ---------------------------------------------------------------------------------- */
 

@@ -16,46 +16,98 @@ void queue_init(struct queue *queue)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&queue->filled, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	for (size_t i = 0; i < QUEUE_SIZE; i++)
-		queue->free[queue->free_count++] = raw_sample_new();
+}
+
+static struct queue_entry take_first(struct queue *queue)
+{
+	struct queue_entry entry = queue->ready[queue->ready_first];
+	queue->ready_first = (queue->ready_first + 1) % QUEUE_ENTRIES;
+	queue->ready_count--;
+	if (entry.raw)
+		queue->ready_bytes -= raw_sample_footprint(entry.raw);
+	return entry;
 }
 
 void queue_release(struct queue *queue)
 {
 	while (queue->free_count)
 		raw_sample_free(queue->free[--queue->free_count]);
-	for (; queue->ready_count; queue->ready_count--)
-		raw_sample_free(queue->ready[queue->ready_first++ % QUEUE_SIZE]);
+	while (queue->ready_count)
+		raw_sample_free(take_first(queue).raw);
 	pthread_cond_destroy(&queue->filled);
 	pthread_mutex_destroy(&queue->lock);
 }
 
 struct raw_sample *queue_empty(struct queue *queue)
 {
+	struct raw_sample *raw = NULL;
 	pthread_mutex_lock(&queue->lock);
-	struct raw_sample *raw = queue->free_count ? queue->free[--queue->free_count] : NULL;
+	bool may_make = false;
+	if (queue->ready_bytes < QUEUE_BYTES) {
+		if (queue->free_count) {
+			raw = queue->free[--queue->free_count];
+			queue->free_bytes -= raw_sample_footprint(raw);
+		} else {
+			may_make = queue->made < QUEUE_SAMPLES;
+			queue->made += may_make;
+		}
+	}
 	pthread_mutex_unlock(&queue->lock);
-	return raw;
+	return may_make ? raw_sample_new() : raw;
 }
 
+/*
+ * The last one given back is used next, and keeps its memory for that. Others of a deep stack give
+ * theirs back, and go to the far end.
+ */
 void queue_give_back(struct queue *queue, struct raw_sample *raw)
 {
+	raw_sample_reset(raw);
 	pthread_mutex_lock(&queue->lock);
+	bool trim =
+		queue->free_bytes > 0 && queue->free_bytes + raw_sample_footprint(raw) > QUEUE_KEPT;
+	pthread_mutex_unlock(&queue->lock);
+	if (trim)
+		raw_sample_trim(raw);
+	pthread_mutex_lock(&queue->lock);
+	queue->free_bytes += raw_sample_footprint(raw);
 	queue->free[queue->free_count++] = raw;
+	if (trim) {
+		queue->free[queue->free_count - 1] = queue->free[0];
+		queue->free[0] = raw;
+	}
 	pthread_mutex_unlock(&queue->lock);
 }
 
-void queue_push(struct queue *queue, struct raw_sample *raw)
+static void add(struct queue *queue, struct queue_entry entry)
 {
-	pthread_mutex_lock(&queue->lock);
-	queue->ready[(queue->ready_first + queue->ready_count++) % QUEUE_SIZE] = raw;
+	atomic_fetch_add(&entry.slot->in_use, 1);
+	queue->ready[(queue->ready_first + queue->ready_count++) % QUEUE_ENTRIES] = entry;
 	/*
 	 * Woken for each sample, the worker's CPU would go idle as often, and an idle CPU pulls
 	 * the target over from the one that the taker has just made it wait on.
 	 */
 	if (queue->ready_count == QUEUE_BATCH)
 		pthread_cond_signal(&queue->filled);
+}
+
+void queue_push(struct queue *queue, struct raw_sample *raw)
+{
+	pthread_mutex_lock(&queue->lock);
+	/* There is room: queue_push_repeat leaves a place for every raw sample. */
+	add(queue, (struct queue_entry){raw, raw->slot});
+	queue->ready_bytes += raw_sample_footprint(raw);
 	pthread_mutex_unlock(&queue->lock);
+}
+
+bool queue_push_repeat(struct queue *queue, struct thread_slot *slot)
+{
+	pthread_mutex_lock(&queue->lock);
+	bool room = queue->ready_count < QUEUE_ENTRIES - QUEUE_SAMPLES;
+	if (room)
+		add(queue, (struct queue_entry){NULL, slot});
+	pthread_mutex_unlock(&queue->lock);
+	return room;
 }
 
 void queue_close(struct queue *queue)
@@ -66,7 +118,7 @@ void queue_close(struct queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-struct raw_sample *queue_pop(struct queue *queue, unsigned patience_ms, bool *closed)
+bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry, bool *closed)
 {
 	uint64_t end = clock_now_ns() + patience_ms * 1000000u;
 	struct timespec deadline = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
@@ -74,13 +126,18 @@ struct raw_sample *queue_pop(struct queue *queue, unsigned patience_ms, bool *cl
 	while (queue->ready_count == 0 && !queue->closed)
 		if (pthread_cond_timedwait(&queue->filled, &queue->lock, &deadline))
 			break;
-	struct raw_sample *raw = NULL;
-	if (queue->ready_count) {
-		raw = queue->ready[queue->ready_first];
-		queue->ready_first = (queue->ready_first + 1) % QUEUE_SIZE;
-		queue->ready_count--;
-	}
-	*closed = queue->closed && !raw;
+	bool found = queue->ready_count > 0;
+	if (found)
+		*entry = take_first(queue);
+	*closed = queue->closed && !found;
 	pthread_mutex_unlock(&queue->lock);
-	return raw;
+	return found;
+}
+
+void queue_done(struct queue *queue, const struct queue_entry *entry)
+{
+	if (entry->raw)
+		queue_give_back(queue, entry->raw);
+	/* Last: the slot may be freed from now on. */
+	atomic_fetch_sub(&entry->slot->in_use, 1);
 }

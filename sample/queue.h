@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw samples on their way from the taker to the worker and back: a fixed number of them. */
+/*
+ * Raw samples on their way from the taker to the worker and back: a limited number of them, and of
+ * bytes in them, so that a worker which lags behind costs samples and not memory.
+ */
 #ifndef SAMPLE_QUEUE_H
 #define SAMPLE_QUEUE_H
 
@@ -9,14 +12,29 @@
 #include "base/types.h"
 
 struct raw_sample;
+struct thread_slot;
 
-enum { QUEUE_SIZE = 256, QUEUE_BATCH = 64 };
+enum {
+	QUEUE_SAMPLES = 256,
+	QUEUE_ENTRIES = 16384, /* a power of two; those that repeat a sample need no raw one */
+	QUEUE_BATCH = 64,
+	QUEUE_BYTES = 64 << 20, /* waiting to be decoded, all together */
+	QUEUE_KEPT = 16 << 20,	/* in memory of raw samples that nobody needs at the moment */
+};
+
+/* A raw sample, or NULL: the thread has not run since its last one. */
+struct queue_entry {
+	struct raw_sample *raw;
+	struct thread_slot *slot;
+};
 
 struct queue {
 	pthread_mutex_t lock;
 	pthread_cond_t filled;
-	struct raw_sample *free[QUEUE_SIZE], *ready[QUEUE_SIZE];
-	size_t free_count, ready_first, ready_count;
+	struct raw_sample *free[QUEUE_SAMPLES]; /* the next one to be used is the last */
+	struct queue_entry ready[QUEUE_ENTRIES];
+	size_t free_count, made, ready_first, ready_count;
+	size_t ready_bytes, free_bytes;
 	bool closed;
 };
 
@@ -25,13 +43,20 @@ void queue_release(struct queue *queue);
 
 /* The taker: an empty sample, or NULL when the worker lags behind. Does not wait. */
 struct raw_sample *queue_empty(struct queue *queue);
-void queue_give_back(struct queue *queue, struct raw_sample *raw); /* unused, or decoded */
+void queue_give_back(struct queue *queue, struct raw_sample *raw); /* it was not used */
 void queue_push(struct queue *queue, struct raw_sample *raw);
+
+/* The taker: the thread's last sample counts once more. False: the worker lags behind. */
+bool queue_push_repeat(struct queue *queue, struct thread_slot *slot);
+
 void queue_close(struct queue *queue);
 
-/* The worker: the oldest sample; it sleeps until QUEUE_BATCH of them are there or its patience
- * is over, so that it wakes seldom. NULL after `patience_ms` without one, or (*closed) at the end.
+/* The worker: the oldest entry; it sleeps until QUEUE_BATCH of them are there or its patience
+ * is over, so that it wakes seldom. False after `patience_ms` without one, or (*closed) at the end.
  */
-struct raw_sample *queue_pop(struct queue *queue, unsigned patience_ms, bool *closed);
+bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry, bool *closed);
+
+/* The worker: what was popped has been decoded and counted. */
+void queue_done(struct queue *queue, const struct queue_entry *entry);
 
 #endif

@@ -13,15 +13,33 @@
 
 #include "base/alloc.h"
 
-enum { INDEX_SIZE = 2 * RAW_MAX_RANGES, FIRST_INDEX_SIZE = 4096, GATHER = 1024 };
+enum {
+	INDEX_SIZE = 2 * RAW_MAX_RANGES,
+	FIRST_INDEX_SIZE = 4096,
+	GATHER = 1024,
+	SMALL = 1 << 20,   /* bytes that a sample may keep for ever */
+	PATIENCE = 64,	   /* small samples in a row before a large one's memory is given back */
+	LEAST_SHARE = 256, /* of what is reserved where address space is limited */
+};
 
 _Static_assert((INDEX_SIZE & (INDEX_SIZE - 1)) == 0, "the index is a power of two");
+_Static_assert(INDEX_SIZE / LEAST_SHARE >= FIRST_INDEX_SIZE, "an index that is used");
 
-static void *reserve(size_t size)
+/*
+ * Address space for *count items; memory comes as it is touched. Where not so much of it may be
+ * had (ulimit -v, overcommit_memory 2), a half, a quarter ...: very deep stacks do not fit then.
+ */
+static void *reserve(size_t *count, size_t size)
 {
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return memory == MAP_FAILED ? alloc_zeroed(1, size) : memory;
+	for (size_t share = 1; share <= LEAST_SHARE; share *= 2) {
+		void *memory = mmap(NULL, *count / share * size, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (memory == MAP_FAILED)
+			continue;
+		*count /= share;
+		return memory;
+	}
+	return alloc_zeroed(1, SIZE_MAX / 2); /* out of memory */
 }
 
 static size_t slot_of(const struct raw_sample *raw, remote_addr address)
@@ -40,7 +58,7 @@ static void put_in_index(struct raw_sample *raw, uint32_t number)
 static void forget_index(struct raw_sample *raw)
 {
 	if (++raw->stamp == 0) {
-		memset(raw->index, 0, INDEX_SIZE * sizeof(*raw->index));
+		memset(raw->index, 0, raw->index_size * sizeof(*raw->index));
 		raw->stamp = 1;
 	}
 }
@@ -48,9 +66,10 @@ static void forget_index(struct raw_sample *raw)
 /* Enters a range; `number` of them are in already. */
 static void index_range(struct raw_sample *raw, uint32_t number)
 {
-	if (raw->ranges[number].size >= RAW_LARGE && raw->large_count < RAW_MAX_LARGE)
+	if (raw->ranges[number].size >= RAW_LARGE && raw->large_count < raw->large_capacity)
 		raw->large[raw->large_count++] = number;
-	if (2 * (number - raw->span_count) > raw->index_mask && raw->index_mask < INDEX_SIZE - 1) {
+	if (2 * (number - raw->span_count) > raw->index_mask &&
+	    raw->index_mask < raw->index_size - 1) {
 		raw->index_mask = 2 * raw->index_mask + 1;
 		forget_index(raw);
 		for (uint32_t i = (uint32_t)raw->span_count; i < number; i++)
@@ -116,7 +135,10 @@ static struct raw_range *find_large(struct raw_sample *raw, remote_addr address,
 
 uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size)
 {
-	if (raw->range_count >= RAW_MAX_RANGES || size > RAW_MAX_BYTES - raw->byte_count)
+	/* Half of the index stays free, so that searches end. */
+	if (raw->range_count >= raw->range_capacity ||
+	    2 * (raw->range_count - raw->span_count) >= raw->index_size ||
+	    size > raw->byte_capacity - raw->byte_count)
 		return NULL;
 	raw->ranges[raw->range_count] = (struct raw_range){
 		.address = address, .size = (uint32_t)size, .offset = (uint32_t)raw->byte_count};
@@ -128,8 +150,8 @@ uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size
 
 uint8_t *raw_sample_add_span(struct raw_sample *raw, remote_addr address, size_t size)
 {
-	if (raw->range_count != raw->span_count || raw->range_count >= RAW_MAX_RANGES ||
-	    size > RAW_MAX_BYTES - raw->byte_count)
+	if (raw->range_count != raw->span_count || raw->range_count >= raw->range_capacity ||
+	    size > raw->byte_capacity - raw->byte_count)
 		return NULL;
 	raw->ranges[raw->range_count++] = (struct raw_range){
 		.address = address, .size = (uint32_t)size, .offset = (uint32_t)raw->byte_count};
@@ -146,6 +168,7 @@ static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer,
 	if (!raw->live)
 		return error_set(error, ERROR_ABSENT, "0x%llx was not copied",
 				 (unsigned long long)address);
+	raw->late_reads++;
 	if (!memory_read(target_memory(raw->live), address, buffer, size, error))
 		return false;
 	uint8_t *bytes = raw_sample_add(raw, address, size);
@@ -161,7 +184,7 @@ static bool read_raw(const struct memory_reader *reader, remote_addr address, vo
 	/* The reader is the sample's first member; reading it notes what was read, and may add to
 	 * it. */
 	struct raw_sample *raw = (struct raw_sample *)(uintptr_t)reader;
-	if (raw->live && raw->read_count < RAW_MAX_READS)
+	if (raw->live && raw->read_count < raw->read_capacity)
 		raw->reads[raw->read_count++] = (struct target_range){address, size};
 	const struct raw_range *range = find_span(raw, address, size);
 	if (!range)
@@ -180,14 +203,26 @@ bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size)
 	       find_large(raw, address, size);
 }
 
+remote_addr raw_sample_end_of(struct raw_sample *raw, remote_addr address)
+{
+	const struct raw_range *range = find_span(raw, address, 1);
+	return range ? range->address + range->size : 0;
+}
+
 struct raw_sample *raw_sample_new(void)
 {
 	struct raw_sample *raw = alloc_zeroed(1, sizeof(*raw));
 	raw->reader.read = read_raw;
-	raw->ranges = reserve(RAW_MAX_RANGES * sizeof(*raw->ranges));
-	raw->bytes = reserve(RAW_MAX_BYTES);
-	raw->reads = reserve(RAW_MAX_READS * sizeof(*raw->reads));
-	raw->index = reserve(INDEX_SIZE * sizeof(*raw->index));
+	raw->range_capacity = RAW_MAX_RANGES;
+	raw->byte_capacity = RAW_MAX_BYTES;
+	raw->read_capacity = RAW_MAX_READS;
+	raw->index_size = INDEX_SIZE;
+	raw->large_capacity = RAW_MAX_LARGE;
+	raw->ranges = reserve(&raw->range_capacity, sizeof(*raw->ranges));
+	raw->bytes = reserve(&raw->byte_capacity, 1);
+	raw->reads = reserve(&raw->read_capacity, sizeof(*raw->reads));
+	raw->index = reserve(&raw->index_size, sizeof(*raw->index));
+	raw->large = reserve(&raw->large_capacity, sizeof(*raw->large));
 	unwind_stack_init(&raw->native);
 	raw_sample_reset(raw);
 	return raw;
@@ -197,27 +232,70 @@ void raw_sample_free(struct raw_sample *raw)
 {
 	if (!raw)
 		return;
-	munmap(raw->ranges, RAW_MAX_RANGES * sizeof(*raw->ranges));
-	munmap(raw->bytes, RAW_MAX_BYTES);
-	munmap(raw->reads, RAW_MAX_READS * sizeof(*raw->reads));
-	munmap(raw->index, INDEX_SIZE * sizeof(*raw->index));
+	if (!raw->compact) {
+		munmap(raw->ranges, raw->range_capacity * sizeof(*raw->ranges));
+		munmap(raw->bytes, raw->byte_capacity);
+		munmap(raw->reads, raw->read_capacity * sizeof(*raw->reads));
+		munmap(raw->index, raw->index_size * sizeof(*raw->index));
+		munmap(raw->large, raw->large_capacity * sizeof(*raw->large));
+	}
 	unwind_stack_release(&raw->native);
 	free(raw);
 }
 
+/* What the sample has in use now. */
+static size_t bytes_in_use(const struct raw_sample *raw)
+{
+	size_t indexed = raw->range_count > raw->span_count ? raw->index_mask + 1 : 0;
+	return raw->byte_count + raw->range_count * sizeof(*raw->ranges) +
+	       raw->read_count * sizeof(*raw->reads) + indexed * sizeof(*raw->index);
+}
+
+size_t raw_sample_footprint(const struct raw_sample *raw)
+{
+	size_t now = bytes_in_use(raw);
+	return raw->touched > now ? raw->touched : now;
+}
+
+static void forget_pages(void *memory, size_t size)
+{
+	madvise(memory, size, MADV_DONTNEED);
+}
+
+void raw_sample_trim(struct raw_sample *raw)
+{
+	raw_sample_reset(raw);
+	forget_pages(raw->ranges, raw->range_capacity * sizeof(*raw->ranges));
+	forget_pages(raw->bytes, raw->byte_capacity);
+	forget_pages(raw->reads, raw->read_capacity * sizeof(*raw->reads));
+	forget_pages(raw->index, raw->index_size * sizeof(*raw->index));
+	raw->touched = 0;
+	raw->small_resets = 0;
+}
+
+/* A very deep stack must not stay in our memory for ever. */
+static bool may_shrink(struct raw_sample *raw)
+{
+	size_t used = bytes_in_use(raw);
+	if (used == 0)
+		return false;
+	if (raw->touched < used)
+		raw->touched = used;
+	bool small = used < raw->touched / 4 && raw->touched > SMALL;
+	raw->small_resets = small ? raw->small_resets + 1 : 0;
+	return raw->small_resets > PATIENCE;
+}
+
 void raw_sample_reset(struct raw_sample *raw)
 {
-	/* A very deep stack must not stay in our memory for ever. */
-	enum { KEEP = 4 << 20 };
-	if (raw->byte_count > KEEP)
-		madvise(raw->bytes + KEEP, RAW_MAX_BYTES - KEEP, MADV_DONTNEED);
+	bool shrink = may_shrink(raw);
 	raw->live = NULL;
 	raw->tid = 0;
 	raw->time_ns = raw->pause_ns = 0;
 	raw->allocations = 0;
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
-	raw->stopped = raw->repeat = raw->has_native = raw->unjoined = false;
+	raw->stopped = raw->has_native = raw->unjoined = false;
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
 	raw->namespace_tid = 0;
@@ -225,9 +303,11 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->slot = NULL;
 	raw->runtime = NULL;
 	raw->range_count = raw->byte_count = raw->large_count = raw->large_hit = 0;
-	raw->span_count = raw->span_hit = raw->read_count = 0;
+	raw->span_count = raw->span_hit = raw->read_count = raw->late_reads = 0;
 	raw->index_mask = FIRST_INDEX_SIZE - 1;
 	forget_index(raw);
+	if (shrink)
+		raw_sample_trim(raw);
 }
 
 /* Adds the leading ranges that lie whole within the bytes that were read. */
@@ -254,9 +334,9 @@ void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
 	while (count > 0) {
 		size_t batch = 0, size = 0;
 		while (batch < count && batch < GATHER &&
-		       ranges[batch].size <= RAW_MAX_BYTES - raw->byte_count - size)
+		       ranges[batch].size <= raw->byte_capacity - raw->byte_count - size)
 			size += ranges[batch++].size;
-		if (batch == 0 || raw->range_count + batch > RAW_MAX_RANGES)
+		if (batch == 0 || raw->range_count + batch > raw->range_capacity)
 			return;
 		ssize_t got =
 			target_read_ranges(target, ranges, batch, raw->bytes + raw->byte_count);
@@ -274,17 +354,52 @@ void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
 void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *target,
 			      const struct target_range *range)
 {
-	if (range->size > RAW_MAX_BYTES - raw->byte_count || raw->range_count >= RAW_MAX_RANGES)
+	if (range->size > raw->byte_capacity - raw->byte_count ||
+	    raw->range_count >= raw->range_capacity)
 		return;
 	ssize_t got = target_read_ranges(target, range, 1, raw->bytes + raw->byte_count);
 	if (got > 0)
 		raw_sample_add(raw, range->address, (size_t)got);
 }
 
+/* Slots for the ranges that are no spans, at least one of them free. */
+static size_t index_size_for(const struct raw_sample *raw)
+{
+	size_t size = 4;
+	while (size <= 2 * (raw->range_count - raw->span_count))
+		size *= 2;
+	return size;
+}
+
+/* The struct, the ranges, the index and the bytes in one piece: a program has thousands of threads.
+ */
+static struct raw_sample *allocate_compact(const struct raw_sample *raw)
+{
+	size_t index_size = index_size_for(raw);
+	size_t index_bytes = index_size * sizeof(*raw->index);
+	size_t range_bytes = raw->range_count * sizeof(*raw->ranges);
+	size_t large_bytes = (raw->large_count * sizeof(*raw->large) + 7) & ~(size_t)7;
+	struct raw_sample *clone = alloc_zeroed(1, sizeof(*clone) + index_bytes + range_bytes +
+							   large_bytes + raw->byte_count);
+	clone->compact = true;
+	clone->reader.read = read_raw;
+	clone->index = (struct raw_index *)(clone + 1);
+	clone->index_size = index_size;
+	clone->index_mask = index_size - 1;
+	clone->stamp = 1;
+	clone->ranges = (struct raw_range *)((uint8_t *)clone->index + index_bytes);
+	clone->range_capacity = raw->range_count;
+	clone->large = (uint32_t *)((uint8_t *)clone->ranges + range_bytes);
+	clone->large_capacity = raw->large_count;
+	clone->bytes = (uint8_t *)clone->large + large_bytes;
+	clone->byte_capacity = raw->byte_count;
+	unwind_stack_init(&clone->native);
+	return clone;
+}
+
 struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 {
-	struct raw_sample *clone = raw_sample_new();
-	struct raw_range *ranges = clone->ranges;
+	struct raw_sample *clone = allocate_compact(raw);
 	clone->tid = raw->tid;
 	clone->time_ns = raw->time_ns;
 	clone->pause_ns = raw->pause_ns;
@@ -297,7 +412,7 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->namespace_tid = raw->namespace_tid;
 	clone->slot = raw->slot;
 	clone->runtime = raw->runtime;
-	memcpy(ranges, raw->ranges, raw->range_count * sizeof(*ranges));
+	memcpy(clone->ranges, raw->ranges, raw->range_count * sizeof(*raw->ranges));
 	memcpy(clone->bytes, raw->bytes, raw->byte_count);
 	clone->byte_count = raw->byte_count;
 	clone->span_count = clone->range_count = raw->span_count;

@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
+
+/* A look at the list of threads may take that part of the time: it costs a microsecond a thread. */
+enum { LOOK_SHARE = 8 };
 
 void slots_init(struct slots *slots)
 {
@@ -26,7 +30,10 @@ void slots_release(struct slots *slots)
 {
 	for (size_t i = 0; i < slots->count; i++)
 		slot_free(slots->slots[i]);
+	for (size_t i = 0; i < slots->gone_count; i++)
+		slot_free(slots->gone[i]);
 	free(slots->slots);
+	free(slots->gone);
 	table_release(&slots->by_tid);
 	slots_init(slots);
 }
@@ -39,28 +46,32 @@ static bool wanted(const struct session_options *options, pid_t tid)
 	return options->thread_count == 0;
 }
 
-static void add(struct slots *slots, const struct target *target,
-		const struct target_thread *thread)
+static void add(struct slots *slots, const struct target *target, pid_t tid)
 {
+	struct target_thread thread;
 	struct target_thread_files *files;
-	if (!target_thread_files_open(target, thread->tid, &files, NULL))
+	struct error error;
+	if (!target_thread_read(target, tid, &thread))
 		return; /* it ended just now */
+	if (!target_thread_files_open(target, tid, &files, &error)) {
+		log_debug("sample", "%s", error.message);
+		return;
+	}
 	struct thread_slot *slot = alloc_zeroed(1, sizeof(*slot));
-	slot->tid = thread->tid;
-	slot->namespace_tid = thread->namespace_tid;
+	slot->tid = tid;
+	slot->namespace_tid = thread.namespace_tid;
 	slot->files = files;
-	slot->root_frame = PROFILE_NONE;
+	slot->root_frame = slot->last_node = PROFILE_NONE;
 	slot->listed = true;
-	slot->state = thread->state;
-	snprintf(slot->comm, sizeof(slot->comm), "%s", thread->name);
+	slot->state = thread.state;
+	snprintf(slot->comm, sizeof(slot->comm), "%s", thread.name);
 	slots->slots =
 		alloc_room(slots->slots, &slots->capacity, slots->count + 1, sizeof(*slots->slots));
-	table_put(&slots->by_tid, (uint64_t)thread->tid, 0, (uint32_t)slots->count);
+	table_put(&slots->by_tid, (uint64_t)tid, 0, (uint32_t)slots->count);
 	slots->slots[slots->count++] = slot;
 }
 
-/* The slot of a thread that is still the same one; NULL: new. */
-static struct thread_slot *find(const struct slots *slots, pid_t tid)
+struct thread_slot *slots_find(const struct slots *slots, pid_t tid)
 {
 	uint32_t index;
 	if (!table_find(&slots->by_tid, (uint64_t)tid, 0, &index) || slots->slots[index]->gone)
@@ -68,23 +79,53 @@ static struct thread_slot *find(const struct slots *slots, pid_t tid)
 	return slots->slots[index];
 }
 
+/* Those that have ended stand aside until no raw sample points to them any more. */
+static void free_gone(struct slots *slots)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < slots->gone_count; i++) {
+		if (atomic_load(&slots->gone[i]->in_use))
+			slots->gone[kept++] = slots->gone[i];
+		else
+			slot_free(slots->gone[i]);
+	}
+	slots->gone_count = kept;
+}
+
+static void set_aside(struct slots *slots, struct thread_slot *slot)
+{
+	slot->gone = true;
+	target_thread_files_close(slot->files);
+	slot->files = NULL;
+	slots->gone = alloc_room(slots->gone, &slots->gone_capacity, slots->gone_count + 1,
+				 sizeof(*slots->gone));
+	slots->gone[slots->gone_count++] = slot;
+}
+
 static void let_go(struct slots *slots)
 {
+	size_t kept = 0;
 	for (size_t i = 0; i < slots->count; i++) {
 		struct thread_slot *slot = slots->slots[i];
-		if (slot->listed || slot->gone)
-			continue;
-		slot->gone = true;
-		target_thread_files_close(slot->files);
-		slot->files = NULL;
+		if (slot->listed && !slot->gone)
+			slots->slots[kept++] = slot;
+		else
+			set_aside(slots, slot);
 	}
+	if (kept < slots->count) {
+		slots->count = kept;
+		table_clear(&slots->by_tid);
+		for (size_t i = 0; i < kept; i++)
+			table_put(&slots->by_tid, (uint64_t)slots->slots[i]->tid, 0, (uint32_t)i);
+	}
+	free_gone(slots);
 }
 
 bool slots_check_wanted(const struct slots *slots, const struct target *target,
 			const struct session_options *options, struct error *error)
 {
 	for (size_t i = 0; i < options->thread_count; i++)
-		if (!find(slots, options->threads[i]))
+		if (!slots_find(slots, options->threads[i]))
 			return error_set(error, ERROR_GONE, "process %d has no thread %d",
 					 (int)target_pid(target), (int)options->threads[i]);
 	return true;
@@ -93,24 +134,36 @@ bool slots_check_wanted(const struct slots *slots, const struct target *target,
 bool slots_refresh(struct slots *slots, const struct target *target,
 		   const struct session_options *options, struct error *error)
 {
-	struct target_thread *threads;
+	pid_t *tids;
 	size_t count;
-	if (!target_threads(target, &threads, &count, error))
+	uint64_t start = clock_now_ns();
+	if (start < slots->next_look_ns)
+		return true;
+	if (!target_thread_list(target, &tids, &count, error))
 		return false;
 	for (size_t i = 0; i < slots->count; i++)
 		slots->slots[i]->listed = false;
 	for (size_t i = 0; i < count; i++) {
-		if (!wanted(options, threads[i].tid))
+		if (!wanted(options, tids[i]))
 			continue;
-		struct thread_slot *slot = find(slots, threads[i].tid);
+		struct thread_slot *slot = slots_find(slots, tids[i]);
 		if (slot)
 			slot->listed = true;
 		else
-			add(slots, target, &threads[i]);
+			add(slots, target, tids[i]);
 	}
 	let_go(slots);
-	free(threads);
+	free(tids);
+	uint64_t end = clock_now_ns();
+	slots->next_look_ns = end + (LOOK_SHARE - 1) * (end - start);
 	return true;
+}
+
+void slots_forget(struct slots *slots)
+{
+	for (size_t i = 0; i < slots->count; i++)
+		slots->slots[i]->gone = true;
+	slots->next_look_ns = 0;
 }
 
 void slots_join(struct slots *slots, const struct join *join)

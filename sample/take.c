@@ -26,12 +26,16 @@ static size_t stack_size(const struct taker *taker, const struct thread_slot *sl
 			 const struct registers *registers, bool *sure)
 {
 	remote_addr sp = registers->value[REGISTER_RSP];
-	remote_addr ends[] = {registers->fs_base, atomic_load(&slot->stack_end),
+	/* pthread_self(), which a blocked thread does not tell, is known from Python. */
+	remote_addr top = registers->fs_base ? registers->fs_base : slot->thread_id;
+	remote_addr ends[] = {atomic_load(&slot->stack_end),
 			      slot->tid == target_pid(taker->target) ? taker->main_stack_end : 0};
 	*sure = true;
+	if (top > sp && top - sp <= RAW_MAX_GUESS)
+		return top - sp;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
-		if (ends[i] > sp && ends[i] - sp <= RAW_MAX_STACK)
-			return ends[i] - sp;
+		if (ends[i] > sp)
+			return ends[i] - sp < RAW_MAX_STACK ? ends[i] - sp : RAW_MAX_STACK;
 	*sure = false;
 	return RAW_UNKNOWN_STACK;
 }
@@ -179,9 +183,14 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 void take_learn(struct thread_slot *slot, struct raw_sample *raw)
 {
 	remote_addr sp = raw->registers.value[REGISTER_RSP] - RED_ZONE;
-	size_t kept = 0;
+	remote_addr end = raw_sample_end_of(raw, sp);
+	size_t stack = end - sp > RAW_UNKNOWN_STACK ? end - sp : RAW_UNKNOWN_STACK, kept = 0;
+	if (!prediction_is_due(&slot->prediction, raw->read_count, raw->late_reads))
+		return;
+	if (!end)
+		stack = RAW_UNKNOWN_STACK;
 	for (size_t i = 0; i < raw->read_count; i++)
-		if (raw->reads[i].address - sp >= RAW_UNKNOWN_STACK)
+		if (raw->reads[i].address - sp >= stack)
 			raw->reads[kept++] = raw->reads[i];
 	prediction_learn(&slot->prediction, raw->reads, kept);
 }

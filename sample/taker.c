@@ -179,10 +179,8 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	switch (result) {
 	case TAKE_OK:
 		raw->unjoined = slot->tstate_count == 0 && slot->unjoined_scans < YOUNG_SCANS;
-		if (!raw->repeat) {
-			check_join(recorder, raw);
-			take_learn(slot, raw);
-		}
+		check_join(recorder, raw);
+		take_learn(slot, raw);
 		queue_push(&recorder->queue, raw);
 		return;
 	case TAKE_GONE:
@@ -202,26 +200,20 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 }
 
 /* A blocked thread that has not been scheduled since its last sample has the same stack. */
+static bool last_holds(struct thread_slot *slot, bool has_runs, uint64_t runs)
+{
+	return has_runs && slot->has_last && runs == slot->last_runs &&
+	       atomic_load(&slot->last_valid);
+}
+
 static enum take_result take_idle(struct recorder *recorder, struct thread_slot *slot,
 				  const struct target_wait *wait, struct raw_sample *raw)
 {
-	uint64_t runs = 0;
-	bool has_runs = target_thread_runs(slot->files, &runs, NULL);
-	if (has_runs && slot->has_last && runs == slot->last_runs &&
-	    atomic_load(&slot->last_valid)) {
-		raw_sample_reset(raw);
-		raw->repeat = true;
-		raw->slot = slot;
-		raw->tid = slot->tid;
-		return TAKE_OK;
-	}
 	enum take_result result = atomic_load(&slot->wants_stop)
 					  ? take_running(&recorder->taker, slot, raw)
 					  : take_blocked(&recorder->taker, slot, wait, raw);
 	if (result == TAKE_MOVED)
 		result = take_running(&recorder->taker, slot, raw);
-	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped;
-	slot->last_runs = runs;
 	return result;
 }
 
@@ -235,25 +227,31 @@ static void sample_thread(struct recorder *recorder, struct thread_slot *slot)
 	}
 	if (!wait.running && !options->wall)
 		return;
+	bool must_stop = wait.running || options->unwinder == UNWINDER_PTRACE ||
+			 options->join == JOIN_FS_BASE;
+	uint64_t runs = 0;
+	bool has_runs = !must_stop && target_thread_runs(slot->files, &runs, NULL);
+	if (last_holds(slot, has_runs, runs)) {
+		if (!queue_push_repeat(&recorder->queue, slot))
+			atomic_fetch_add(&recorder->dropped, 1);
+		return;
+	}
 	struct raw_sample *raw = queue_empty(&recorder->queue);
 	if (!raw) {
 		atomic_fetch_add(&recorder->dropped, 1);
 		return;
 	}
-	bool must_stop = wait.running || options->unwinder == UNWINDER_PTRACE ||
-			 options->join == JOIN_FS_BASE;
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, &wait, raw);
-	if (must_stop)
-		slot->has_last = false;
+	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped;
+	slot->last_runs = runs;
 	deliver(recorder, slot, raw, result);
 }
 
 /* Another program runs now: the only thread left has the process's id. */
 static void follow_exec(struct recorder *recorder)
 {
-	for (size_t i = 0; i < recorder->slots.count; i++)
-		recorder->slots.slots[i]->gone = true;
+	slots_forget(&recorder->slots);
 	atomic_fetch_add(&recorder->epoch, 1);
 	recorder->taker.runtime = NULL;
 	recorder->taker.join.valid = false;
@@ -263,9 +261,9 @@ static void follow_exec(struct recorder *recorder)
 static void forget(struct recorder *recorder, pid_t tid)
 {
 	tracer_forget(recorder->taker.tracer, tid);
-	for (size_t i = 0; i < recorder->slots.count; i++)
-		if (recorder->slots.slots[i]->tid == tid)
-			recorder->slots.slots[i]->gone = true;
+	struct thread_slot *slot = slots_find(&recorder->slots, tid);
+	if (slot)
+		slot->gone = true;
 }
 
 static void poll_events(struct recorder *recorder)

@@ -95,18 +95,14 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 		capture_thread(recorder->capture, slot->tid, text);
 }
 
-/* Remembers the stack for the samples in which the thread has not run since. */
-static void remember_stack(struct recorder *recorder, struct thread_slot *slot)
+/* Puts the thread's own root frame before the others. */
+static void add_root(struct decoder *decoder, const struct thread_slot *slot)
 {
-	const struct decoder *decoder = &recorder->decoder;
-	size_t root = recorder->options.by_thread ? 1 : 0;
-	slot->last_stack = alloc_room(slot->last_stack, &slot->last_capacity,
-				      decoder->stack_count + root + 1, sizeof(*slot->last_stack));
-	if (root)
-		slot->last_stack[0] = slot->root_frame;
-	memcpy(slot->last_stack + root, decoder->stack,
-	       decoder->stack_count * sizeof(*decoder->stack));
-	slot->last_count = decoder->stack_count + root;
+	decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity,
+				    decoder->stack_count + 1, sizeof(*decoder->stack));
+	memmove(decoder->stack + 1, decoder->stack, decoder->stack_count * sizeof(*decoder->stack));
+	decoder->stack[0] = slot->root_frame;
+	decoder->stack_count++;
 }
 
 static void count_pause(struct recorder *recorder, uint64_t pause_ns, uint32_t allocations)
@@ -120,17 +116,18 @@ static void count_pause(struct recorder *recorder, uint64_t pause_ns, uint32_t a
 		recorder->pause_max_ns = pause_ns;
 }
 
-static void count_sample(struct recorder *recorder, const struct thread_slot *slot,
+static void count_sample(struct recorder *recorder, struct thread_slot *slot,
 			 const struct decode_facts *facts)
 {
 	struct profile_counts *counts = &recorder->counts;
+	const struct decoder *decoder = &recorder->decoder;
 	counts->samples++;
 	counts->salvaged += facts->salvaged;
 	counts->truncated += facts->truncated;
 	counts->guessed += facts->guessed;
 	counts->contradictions += facts->contradiction;
 	counts->native_samples += facts->native_leaf;
-	profile_add(&recorder->raw, slot->last_stack, slot->last_count, 1);
+	slot->last_node = profile_add(&recorder->raw, decoder->stack, decoder->stack_count, 1);
 }
 
 static bool left_out(const struct recorder *recorder, const struct decode_facts *facts)
@@ -147,6 +144,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	struct thread_slot *slot = raw->slot;
 	struct decode_facts facts;
 	enum decode_result result = decode_sample(&recorder->decoder, raw, &facts);
+	slot->last_node = PROFILE_NONE; /* until this one has been counted */
 	if (raw->stopped)
 		count_pause(recorder, raw->pause_ns, raw->allocations);
 	if (facts.needs_register && !raw->stopped)
@@ -167,7 +165,8 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	if (!slot->name_known && raw->time_ns - slot->name_tried_ns > RENAME_NS)
 		name_thread(recorder, slot, raw, &facts);
 	slot->seen = true;
-	remember_stack(recorder, slot);
+	if (recorder->options.by_thread)
+		add_root(&recorder->decoder, slot);
 	count_sample(recorder, slot, &facts);
 }
 
@@ -183,13 +182,15 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 		capture_sample(recorder->capture, raw);
 }
 
+/* The thread has not run since its last sample, if that was one. */
 static void repeat(struct recorder *recorder, const struct thread_slot *slot)
 {
-	struct decode_facts none = {0};
+	if (slot->last_node == PROFILE_NONE)
+		return;
 	if (recorder->capture)
 		capture_repeat(recorder->capture, slot->tid);
-	if (slot->last_count > 0)
-		count_sample(recorder, slot, &none);
+	recorder->counts.samples++;
+	profile_add_again(&recorder->raw, slot->last_node, 1);
 }
 
 void *recorder_work(void *argument)
@@ -197,17 +198,18 @@ void *recorder_work(void *argument)
 	struct recorder *recorder = argument;
 	for (;;) {
 		bool closed;
-		struct raw_sample *raw = queue_pop(&recorder->queue, PATIENCE_MS, &closed);
+		struct queue_entry entry;
+		bool found = queue_pop(&recorder->queue, PATIENCE_MS, &entry, &closed);
 		if (closed)
 			return NULL;
 		pthread_mutex_lock(&recorder->lock);
 		try_open(recorder);
-		if (raw && raw->repeat)
-			repeat(recorder, raw->slot);
-		else if (raw)
-			work_on(recorder, raw);
+		if (found && entry.raw)
+			work_on(recorder, entry.raw);
+		else if (found)
+			repeat(recorder, entry.slot);
 		pthread_mutex_unlock(&recorder->lock);
-		if (raw)
-			queue_give_back(&recorder->queue, raw);
+		if (found)
+			queue_done(&recorder->queue, &entry);
 	}
 }
