@@ -31,10 +31,8 @@ static bool choose_layout(struct python_runtime *runtime, const struct python_ca
 		runtime->layout.unicode_width = 2;
 	else if (candidate->places[SYMBOL_UCS4].found)
 		runtime->layout.unicode_width = 4;
-	/* Builds with Py_TRACE_REFS (until 3.7 all with Py_DEBUG) have two more pointers in every
-	 * object; later ones keep them elsewhere, and tell. */
-	if (candidate->places[SYMBOL_TRACE_REFS].found && !row->debug_offsets)
-		python_layout_add_header(&runtime->layout, 16);
+	if (candidate->places[SYMBOL_TRACE_REFS].found)
+		python_layout_add_header(&runtime->layout, row->trace_refs);
 	return !row->debug_offsets ||
 	       python_debug_offsets_apply(&runtime->layout, memory,
 					  python_candidate_address(candidate, SYMBOL_RUNTIME),

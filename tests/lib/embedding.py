@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Builds fixtures/native/embed.c against an interpreter's library, in several ways."""
+import ast
+import os
+import pathlib
+import subprocess
+
+from harness import FIXTURES, MODULES, Skip
+
+ASK = r"""
+import os, sys, sysconfig
+get = sysconfig.get_config_var
+root = os.environ.get("PYTHON_ROOT", "")
+print(repr(dict((name, get(name) or "") for name in (
+    "LIBDIR", "LIBPL", "LIBRARY", "LDLIBRARY", "INSTSONAME", "LIBS", "SYSLIBS", "MODLIBS"))))
+print(repr([sys.prefix, sys.exec_prefix, sysconfig.get_path("include"), root,
+            "%d.%d" % sys.version_info[:2], os.path.realpath(sys.executable)]))
+"""
+
+WAYS = {
+    # name: (link with the static library, flags, strip)
+    "shared": (False, [], False),
+    "shared, its variables copied": (False, ["-no-pie", "-fno-pie", "-DOWN_VARIABLES"], False),
+    "static": (True, ["-no-pie", "-rdynamic"], False),
+    "static, without exported symbols": (True, ["-no-pie"], False),
+    "static, stripped": (True, ["-no-pie"], True),
+}
+
+
+class Embedded:
+    """An interpreter, as the tests need it, that runs inside of embed."""
+
+    def __init__(self, interpreter):
+        self.interpreter = interpreter
+        told = subprocess.run([interpreter.path, "-c", ASK], capture_output=True, text=True,
+                              timeout=60, check=True).stdout.splitlines()
+        self.config, rest = ast.literal_eval(told[0]), ast.literal_eval(told[1])
+        self.prefix, self.exec_prefix, self.include, self.root, self.version, self.program = rest
+
+    def places(self, *folders):
+        for folder in folders:
+            if folder:
+                yield from dict.fromkeys([self.root + folder, folder])
+
+    def find(self, names, folders):
+        for folder in self.places(*folders):
+            for name in names:
+                if name and os.path.isfile(os.path.join(folder, name)):
+                    return os.path.join(folder, name)
+        return None
+
+    def library(self, static):
+        config = self.config
+        if static:
+            return self.find([config["LIBRARY"]], [config["LIBPL"], config["LIBDIR"]])
+        names = [config["INSTSONAME"], config["LDLIBRARY"]]
+        return self.find([name for name in names if ".so" in name],
+                         [config["LIBDIR"], self.prefix + "/lib",
+                          os.path.dirname(self.program) + "/../lib"])
+
+    def build(self, way):
+        static, flags, strip = WAYS[way]
+        library = self.library(static)
+        include = next((folder for folder in self.places(self.include)
+                        if os.path.isfile(f"{folder}/Python.h")), None)
+        if not library or not include:
+            raise Skip(f"no {'libpython.a' if static else 'libpython.so'}" if include
+                       else "no Python.h")
+        folder = pathlib.Path(MODULES) / self.interpreter.name / "embed" / way.replace(", ", "-")
+        folder.mkdir(parents=True, exist_ok=True)
+        out = folder / "server"     # a name that tells nothing
+        source = FIXTURES / "native" / "embed.c"
+        if out.exists() and out.stat().st_mtime > max(os.path.getmtime(library),
+                                                      source.stat().st_mtime):
+            return out
+        told = " ".join(self.config[name] for name in ("MODLIBS", "LIBS", "SYSLIBS")).split()
+        more = [word for word in told if word.startswith("-l")] + ["-ldl", "-lutil", "-lpthread",
+                                                                    "-lm"]
+        if not static:
+            more = ["-Wl,-rpath," + os.path.dirname(library).replace(self.root, "", 1),
+                    "-Wl,--allow-shlib-undefined"]
+        done = subprocess.run(
+            ["gcc", "-O1", "-g", *flags, f"-I{include}", "-idirafter",
+             os.path.dirname(include), "-o", out,
+             source, library, *more], capture_output=True, text=True,
+            timeout=600)
+        if done.returncode:
+            raise Skip(f"cannot be linked: {done.stderr.strip().splitlines()[-1][-200:]}")
+        if strip:
+            subprocess.run(["strip", out], check=True)
+        return out
+
+    def command(self, program, *arguments):
+        """The interpreter itself starts it, so that it sees what the interpreter sees."""
+        start = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
+        return [self.interpreter.path, "-c", start, program, *arguments]
+
+    def environment(self):
+        return {"PYTHONHOME": f"{self.prefix}:{self.exec_prefix}"}
