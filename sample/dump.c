@@ -16,13 +16,19 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-enum { MAX_PASSES = 4, PATIENCE_US = 20000, PATIENCE_LATER_US = 200 };
+enum {
+	MAX_PASSES = 4,
+	PATIENCE_US = 20000,
+	PATIENCE_LATER_US = 200,
+	LARGE = 1 << 20, /* bytes that are not copied once more */
+};
 
 /* What is known of one thread at the end of a pass. */
 struct look {
 	struct thread_slot *slot;
 	struct raw_sample *raw; /* NULL: not read (yet) */
-	bool again;		/* read it in the next pass, stopped */
+	bool again;		/* read it in the next pass */
+	bool must_stop;		/* and stop it for that, although it is blocked */
 	bool stopped_now;
 	bool active;
 	enum take_result result;
@@ -41,24 +47,29 @@ struct dumper {
 	bool failed;
 };
 
-static bool must_stop(const struct dumper *dumper, const struct look *look, unsigned pass)
+static bool must_stop(const struct dumper *dumper, const struct look *look)
 {
 	const struct session_options *options = dumper->options;
-	return pass > 0 || atomic_load(&look->slot->wants_stop) ||
-	       options->unwinder == UNWINDER_PTRACE || options->join == JOIN_FS_BASE;
+	return look->must_stop || options->unwinder == UNWINDER_PTRACE ||
+	       options->join == JOIN_FS_BASE;
 }
 
-static void keep(struct look *look, const struct raw_sample *scratch)
+/* Of thousands of threads just what was copied; a deep stack as it is, in the scratch sample. */
+static void keep(struct look *look, struct raw_sample **scratch)
 {
 	raw_sample_free(look->raw);
-	look->raw = raw_sample_clone(scratch);
+	if (raw_sample_footprint(*scratch) < LARGE) {
+		look->raw = raw_sample_clone(*scratch);
+	} else {
+		look->raw = *scratch;
+		*scratch = raw_sample_new();
+	}
 	look->result = TAKE_OK;
 	look->again = false;
 }
 
 /* Reads a blocked thread without stopping it; false: it moved, or must be stopped. */
-static bool read_blocked(struct dumper *dumper, struct look *look, unsigned pass,
-			 struct raw_sample *scratch)
+static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sample **scratch)
 {
 	struct target_wait wait;
 	if (!target_thread_wait(look->slot->files, &wait, NULL)) {
@@ -67,9 +78,9 @@ static bool read_blocked(struct dumper *dumper, struct look *look, unsigned pass
 		return true;
 	}
 	look->active = wait.running;
-	if (wait.running || must_stop(dumper, look, pass))
+	if (wait.running || must_stop(dumper, look))
 		return false;
-	look->result = take_blocked(&dumper->taker, look->slot, &wait, scratch);
+	look->result = take_blocked(&dumper->taker, look->slot, &wait, *scratch);
 	if (look->result == TAKE_MOVED)
 		return false;
 	if (look->result == TAKE_OK)
@@ -96,7 +107,7 @@ static bool stop(struct dumper *dumper, struct look *look, unsigned patience_us,
 }
 
 /* Stops all that run, then copies them, then lets all go on. */
-static void read_running(struct dumper *dumper, struct raw_sample *scratch)
+static void read_running(struct dumper *dumper, struct raw_sample **scratch)
 {
 	struct registers *registers = alloc_zeroed(dumper->look_count + 1, sizeof(*registers));
 	/* Who was late on a busy machine gets more time in the next pass. */
@@ -113,9 +124,9 @@ static void read_running(struct dumper *dumper, struct raw_sample *scratch)
 		struct look *look = &dumper->looks[i];
 		if (!look->stopped_now)
 			continue;
-		raw_sample_reset(scratch);
-		scratch->registers = registers[i];
-		take_stopped(&dumper->taker, look->slot, scratch);
+		raw_sample_reset(*scratch);
+		(*scratch)->registers = registers[i];
+		take_stopped(&dumper->taker, look->slot, *scratch);
 		keep(look, scratch);
 		look->stopped_now = false;
 	}
@@ -127,13 +138,11 @@ static void *take_pass(void *argument)
 {
 	struct dumper *dumper = argument;
 	struct raw_sample *scratch = raw_sample_new();
-	unsigned pass = dumper->taker.pass;
 	dumper->taker.tracer = tracer_new(dumper->target);
 	for (size_t i = 0; i < dumper->look_count; i++)
 		if (dumper->looks[i].again)
-			dumper->looks[i].again =
-				!read_blocked(dumper, &dumper->looks[i], pass, scratch);
-	read_running(dumper, scratch);
+			dumper->looks[i].again = !read_blocked(dumper, &dumper->looks[i], &scratch);
+	read_running(dumper, &scratch);
 	tracer_free(dumper->taker.tracer);
 	raw_sample_free(scratch);
 	return NULL; /* the end of this thread detaches from the target */
@@ -160,6 +169,14 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	return !dumper->failed;
 }
 
+/* Where it ends is known by now: that much of it is copied in the next pass. */
+static bool needs_more_stack(const struct dumper *dumper, const struct look *look,
+			     const struct decode_facts *facts)
+{
+	return facts->end == UNWIND_END_STACK_COPY && dumper->options->native &&
+	       atomic_load(&look->slot->stack_end);
+}
+
 /* Decodes what a pass has read; true when some thread must be read again. */
 static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 {
@@ -173,11 +190,8 @@ static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 		enum decode_result result = decode_sample(&dumper->decoder, look->raw, &facts[i]);
 		bool rbx = dumper->options->join == JOIN_RBX && atomic_load(&look->slot->learned) &&
 			   !facts[i].known_to_python;
-		look->again = result == DECODE_TORN || facts[i].needs_register || rbx ||
-			      (facts[i].end == UNWIND_END_STACK_COPY && dumper->options->native &&
-			       atomic_load(&look->slot->stack_end));
-		if (look->again && facts[i].needs_register)
-			atomic_store(&look->slot->wants_stop, true);
+		look->must_stop = result == DECODE_TORN || facts[i].needs_register;
+		look->again = look->must_stop || rbx || needs_more_stack(dumper, look, &facts[i]);
 		again |= look->again;
 		if (result == DECODE_TORN)
 			continue;
@@ -196,11 +210,10 @@ static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 static const struct python_thread *python_thread_of(const struct join *join,
 						    const struct raw_sample *raw)
 {
-	for (size_t i = 0; raw && i < join->count; i++)
-		for (uint32_t k = 0; k < raw->tstate_count; k++)
-			if (join->threads[i].tstate == raw->tstates[k])
-				return &join->threads[i];
-	return NULL;
+	const struct python_thread *found = NULL;
+	for (uint32_t i = 0; raw && i < raw->tstate_count && !found; i++)
+		found = join_by_tstate(join, raw->tstates[i]);
+	return found;
 }
 
 static const char *problem_of(const struct look *look)

@@ -238,9 +238,10 @@ struct join {
 	enum join_method method;
 	struct python_thread *threads;
 	size_t count;
-	pid_t *pthread_tids;	  /* struct pthread.tid of threads[i]; 0: not known */
-	bool pthread_tid_trusted; /* verified against the main thread */
-	uint64_t stamp;		  /* python_threads_stamp when it was read */
+	/* (number, 0), (number, 1) ... -> indices of threads: an OS thread may have several. */
+	struct table by_tid; /* as the method tells it, in the target's namespace */
+	struct table by_thread_id, by_tstate;
+	uint64_t stamp; /* python_threads_stamp when it was read */
 	bool valid;
 };
 
@@ -253,6 +254,9 @@ bool MUST_CHECK join_refresh(struct join *join, const struct python_runtime *run
 
 /* Fills the slot's thread states by what is known without stopping it. */
 void join_slot(const struct join *join, struct thread_slot *slot);
+
+/* The thread that has this thread state; NULL: none that is known. */
+const struct python_thread *join_by_tstate(const struct join *join, remote_addr tstate);
 
 /* The thread states of a pthread_self() value; returns how many. May run in the pause. */
 uint32_t join_by_thread_id(const struct join *join, uint64_t thread_id,

@@ -28,9 +28,10 @@ void join_init(struct join *join, enum join_method method)
 static void forget(struct join *join)
 {
 	free(join->threads);
-	free(join->pthread_tids);
+	table_clear(&join->by_tid);
+	table_clear(&join->by_thread_id);
+	table_clear(&join->by_tstate);
 	join->threads = NULL;
-	join->pthread_tids = NULL;
 	join->count = 0;
 	join->valid = false;
 }
@@ -38,6 +39,9 @@ static void forget(struct join *join)
 void join_release(struct join *join)
 {
 	forget(join);
+	table_release(&join->by_tid);
+	table_release(&join->by_thread_id);
+	table_release(&join->by_tstate);
 }
 
 static pid_t read_pthread_tid(const struct target *target, uint64_t thread_id)
@@ -49,21 +53,62 @@ static pid_t read_pthread_tid(const struct target *target, uint64_t thread_id)
 }
 
 /* The layout of struct pthread is private: believe it only if it gives the main thread's id. */
-static bool layout_holds(const struct join *join, const struct target *target)
+static bool layout_holds(const pid_t *pthread_tids, size_t count, const struct target *target)
 {
-	struct target_thread *threads;
-	size_t count;
-	if (!target_threads(target, &threads, &count, NULL))
+	struct target_thread main_thread;
+	if (!target_thread_read(target, target_pid(target), &main_thread))
 		return false;
-	pid_t main_tid = 0;
 	for (size_t i = 0; i < count; i++)
-		if (threads[i].tid == target_pid(target))
-			main_tid = threads[i].namespace_tid;
-	free(threads);
-	for (size_t i = 0; i < join->count; i++)
-		if (join->pthread_tids[i] == main_tid)
+		if (pthread_tids[i] == main_thread.namespace_tid)
 			return true;
 	return false;
+}
+
+/* struct pthread.tid of each thread; NULL: not needed, or not to be believed. */
+static pid_t *read_pthread_tids(const struct join *join, const struct target *target)
+{
+	bool needed = join->method == JOIN_PTHREAD_TID;
+	for (size_t i = 0; i < join->count && join->method == JOIN_AUTO; i++)
+		needed |= join->threads[i].native_thread_id == 0;
+	if (!needed)
+		return NULL;
+	pid_t *tids = alloc_zeroed(join->count, sizeof(*tids));
+	for (size_t i = 0; i < join->count; i++)
+		tids[i] = read_pthread_tid(target, join->threads[i].thread_id);
+	if (layout_holds(tids, join->count, target))
+		return tids;
+	free(tids);
+	return NULL;
+}
+
+/* The kernel's id of thread i, by what the method takes for evidence; 0: not known yet. */
+static uint64_t tid_of(const struct join *join, size_t i, const pid_t *pthread_tids)
+{
+	uint64_t native = join->threads[i].native_thread_id;
+	uint64_t by_pthread = pthread_tids ? (uint64_t)pthread_tids[i] : 0;
+	switch (join->method) {
+	case JOIN_AUTO:
+		return native ? native : by_pthread;
+	case JOIN_NATIVE_ID:
+		return native;
+	case JOIN_PTHREAD_TID:
+		return by_pthread;
+	case JOIN_FS_BASE: /* known when it is stopped */
+	case JOIN_RBX:	   /* known when it is unwound */
+		break;
+	}
+	return 0;
+}
+
+static void enter(struct table *table, uint64_t number, size_t index)
+{
+	uint32_t taken;
+	for (uint64_t k = 0; number && k < RAW_MAX_TSTATES; k++) {
+		if (table_find(table, number, k, &taken))
+			continue;
+		table_put(table, number, k, (uint32_t)index);
+		return;
+	}
 }
 
 bool join_refresh(struct join *join, const struct python_runtime *runtime,
@@ -80,65 +125,48 @@ bool join_refresh(struct join *join, const struct python_runtime *runtime,
 	join->count = count;
 	join->stamp = stamp;
 	join->valid = true;
-	join->pthread_tids = alloc_zeroed(count, sizeof(*join->pthread_tids));
-	for (size_t i = 0; i < count; i++)
-		join->pthread_tids[i] = read_pthread_tid(target, threads[i].thread_id);
-	join->pthread_tid_trusted = layout_holds(join, target);
+	pid_t *pthread_tids = read_pthread_tids(join, target);
+	for (size_t i = 0; i < count; i++) {
+		enter(&join->by_tid, tid_of(join, i, pthread_tids), i);
+		enter(&join->by_thread_id, threads[i].thread_id, i);
+		enter(&join->by_tstate, threads[i].tstate, i);
+	}
+	free(pthread_tids);
 	return true;
 }
 
-static bool is_native_id(const struct join *join, size_t i, const struct thread_slot *slot)
+const struct python_thread *join_by_tstate(const struct join *join, remote_addr tstate)
 {
-	return join->threads[i].native_thread_id == (uint64_t)slot->namespace_tid;
+	uint32_t index;
+	return table_find(&join->by_tstate, tstate, 0, &index) ? &join->threads[index] : NULL;
 }
 
-static bool is_pthread_tid(const struct join *join, size_t i, const struct thread_slot *slot)
+static uint32_t tstates_of(const struct join *join, const struct table *table, uint64_t number,
+			   remote_addr tstates[RAW_MAX_TSTATES])
 {
-	return join->pthread_tid_trusted && join->pthread_tids[i] == slot->namespace_tid;
-}
-
-static bool belongs(const struct join *join, size_t i, const struct thread_slot *slot)
-{
-	switch (join->method) {
-	case JOIN_AUTO:
-		return join->threads[i].native_thread_id ? is_native_id(join, i, slot)
-							 : is_pthread_tid(join, i, slot);
-	case JOIN_NATIVE_ID:
-		return is_native_id(join, i, slot);
-	case JOIN_PTHREAD_TID:
-		return is_pthread_tid(join, i, slot);
-	case JOIN_FS_BASE: /* known when it is stopped */
-	case JOIN_RBX:	   /* known when it is unwound */
-		break;
-	}
-	return false;
-}
-
-static void add_tstate(struct thread_slot *slot, const struct python_thread *thread)
-{
-	slot->tstates[slot->tstate_count++] = thread->tstate;
-	slot->thread_id = thread->thread_id;
+	uint32_t found = 0, index;
+	while (number && found < RAW_MAX_TSTATES && table_find(table, number, found, &index))
+		tstates[found++] = join->threads[index].tstate;
+	return found;
 }
 
 void join_slot(const struct join *join, struct thread_slot *slot)
 {
-	slot->tstate_count = 0;
-	slot->thread_id = 0;
 	remote_addr learned = atomic_load(&slot->learned);
-	for (size_t i = 0; i < join->count && slot->tstate_count < RAW_MAX_TSTATES; i++)
-		if (belongs(join, i, slot) ||
-		    (join->method == JOIN_RBX && learned && join->threads[i].thread_id == learned))
-			add_tstate(slot, &join->threads[i]);
+	bool by_rbx = join->method == JOIN_RBX;
+	const struct table *table = by_rbx ? &join->by_thread_id : &join->by_tid;
+	uint64_t number = by_rbx ? learned : (uint64_t)slot->namespace_tid;
+	uint32_t index;
+	slot->tstate_count = tstates_of(join, table, number, slot->tstates);
+	slot->thread_id = slot->tstate_count && table_find(table, number, 0, &index)
+				  ? join->threads[index].thread_id
+				  : 0;
 }
 
 uint32_t join_by_thread_id(const struct join *join, uint64_t thread_id,
 			   remote_addr tstates[RAW_MAX_TSTATES])
 {
-	uint32_t found = 0;
-	for (size_t i = 0; i < join->count && found < RAW_MAX_TSTATES; i++)
-		if (thread_id && join->threads[i].thread_id == thread_id)
-			tstates[found++] = join->threads[i].tstate;
-	return found;
+	return tstates_of(join, &join->by_thread_id, thread_id, tstates);
 }
 
 uint64_t join_rbx(const struct join *join, const struct unwind_stack *native)

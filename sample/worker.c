@@ -74,10 +74,8 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 			const struct raw_sample *raw, const struct decode_facts *facts)
 {
 	const struct python_thread *found = NULL;
-	const struct join *join = &recorder->decoder.join;
-	for (size_t i = 0; facts->known_to_python && i < join->count; i++)
-		if (join->threads[i].tstate == raw->tstates[0])
-			found = &join->threads[i];
+	if (facts->known_to_python)
+		found = join_by_tstate(&recorder->decoder.join, raw->tstates[0]);
 	if (found)
 		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target),
 						found, recorder->strings);
