@@ -27,7 +27,7 @@ struct recorder {
 	struct schedule schedule;
 	uint64_t scanned_ns, counted_ns;
 	size_t thread_count;
-	size_t seized_count;
+	size_t first_slot; /* where a tick begins: with those that the last one had no room for */
 
 	/* from the taker to the worker, and back */
 	struct queue queue;

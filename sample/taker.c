@@ -217,35 +217,32 @@ static enum take_result take_idle(struct recorder *recorder, struct thread_slot 
 	return result;
 }
 
-static void sample_thread(struct recorder *recorder, struct thread_slot *slot)
+/* False: the worker lags behind, and the sample was dropped. */
+static bool sample_thread(struct recorder *recorder, struct thread_slot *slot)
 {
 	const struct session_options *options = &recorder->options;
 	struct target_wait wait;
 	if (!target_thread_wait(slot->files, &wait, NULL)) {
 		slot->skip_until_ns = clock_now_ns() + SCAN_NS; /* ended: the scan will tell */
-		return;
+		return true;
 	}
 	if (!wait.running && !options->wall)
-		return;
+		return true;
 	bool must_stop = wait.running || options->unwinder == UNWINDER_PTRACE ||
 			 options->join == JOIN_FS_BASE;
 	uint64_t runs = 0;
 	bool has_runs = !must_stop && target_thread_runs(slot->files, &runs, NULL);
-	if (last_holds(slot, has_runs, runs)) {
-		if (!queue_push_repeat(&recorder->queue, slot))
-			atomic_fetch_add(&recorder->dropped, 1);
-		return;
-	}
+	if (last_holds(slot, has_runs, runs))
+		return queue_push_repeat(&recorder->queue, slot);
 	struct raw_sample *raw = queue_empty(&recorder->queue);
-	if (!raw) {
-		atomic_fetch_add(&recorder->dropped, 1);
-		return;
-	}
+	if (!raw)
+		return false;
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, &wait, raw);
 	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped;
 	slot->last_runs = runs;
 	deliver(recorder, slot, raw, result);
+	return true;
 }
 
 /* Another program runs now: the only thread left has the process's id. */
@@ -295,13 +292,22 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 		poll_events(recorder);
 }
 
+/* When there is no room for all, the next tick begins with those that went short. */
 static void tick(struct recorder *recorder)
 {
 	uint64_t now = clock_now_ns();
 	follow_threads(recorder, now);
-	for (size_t i = 0; i < recorder->slots.count && !atomic_load(&recorder->stop); i++)
-		if (counts(recorder, recorder->slots.slots[i], now))
-			sample_thread(recorder, recorder->slots.slots[i]);
+	size_t count = recorder->slots.count, first = recorder->first_slot;
+	uint64_t dropped = 0;
+	for (size_t n = 0; n < count && !atomic_load(&recorder->stop); n++) {
+		size_t i = (first + n) % count;
+		struct thread_slot *slot = recorder->slots.slots[i];
+		if (!counts(recorder, slot, now) || sample_thread(recorder, slot))
+			continue;
+		if (dropped++ == 0)
+			recorder->first_slot = i;
+	}
+	atomic_fetch_add(&recorder->dropped, dropped);
 	atomic_fetch_add(&recorder->ticks, 1);
 }
 
