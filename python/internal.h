@@ -222,6 +222,10 @@ struct raw_frame {
 	uint32_t code; /* index in walk_room.codes */
 };
 
+struct code_slot {
+	uint32_t stamp, index;
+};
+
 struct raw_chunk {
 	remote_addr address;
 	size_t size, offset; /* offset of its copy in walk_room.bytes */
@@ -243,12 +247,16 @@ struct walk_room {
 	struct python_code_header *codes;
 	size_t code_count, code_capacity;
 	struct raw_chunk *chunks;
-	size_t chunk_count, chunk_capacity;
+	size_t chunk_count, chunk_capacity, chunk_hit; /* where a frame was found last */
+	uint32_t *chunk_order;			       /* indices by address, once asked for */
+	size_t chunk_order_count, chunk_order_capacity;
 	uint8_t *bytes;
 	size_t byte_count, byte_capacity;
 	uint8_t *slice; /* words of one native frame, for the rebuild */
 	size_t slice_capacity;
-	uint32_t code_slots[1024]; /* index + 1 into codes, by hash of the address */
+	struct code_slot *code_slots; /* into codes, by hash of the address */
+	size_t code_slot_count;	      /* a power of two */
+	uint32_t code_stamp;	      /* slots of another stamp are free */
 	uint32_t skipped_records, rebuilt_records;
 	uint8_t tstate[MAX_TSTATE];
 };

@@ -16,7 +16,9 @@ void walk_room_release(struct walk_room *room)
 	free(room->activations);
 	free(room->records);
 	free(room->codes);
+	free(room->code_slots);
 	free(room->chunks);
+	free(room->chunk_order);
 	free(room->bytes);
 	free(room->slice);
 	memset(room, 0, sizeof(*room));
@@ -26,8 +28,12 @@ static void reset_room(struct walk_room *room)
 {
 	room->frame_count = room->activation_count = room->record_count = 0;
 	room->code_count = room->chunk_count = room->byte_count = 0;
+	room->chunk_hit = room->chunk_order_count = 0;
 	room->skipped_records = room->rebuilt_records = 0;
-	memset(room->code_slots, 0, sizeof(room->code_slots));
+	if (++room->code_stamp == 0) {
+		memset(room->code_slots, 0, room->code_slot_count * sizeof(*room->code_slots));
+		room->code_stamp = 1;
+	}
 }
 
 bool walk_is_loop(struct loop_guard *guard, remote_addr address)
@@ -48,17 +54,39 @@ bool walk_loop_found(struct error *error)
 
 /* ---- code objects ---- */
 
+/* The slot of a code object, or the free one where it would go. */
+static struct code_slot *code_slot_of(const struct walk_room *room, remote_addr address)
+{
+	size_t mask = room->code_slot_count - 1;
+	size_t slot = hash_pair(address, 0) & mask;
+	while (room->code_slots[slot].stamp == room->code_stamp &&
+	       room->codes[room->code_slots[slot].index].address != address)
+		slot = (slot + 1) & mask;
+	return &room->code_slots[slot];
+}
+
+/* At most half of the slots are in use. */
+static void make_code_slots(struct walk_room *room)
+{
+	if (2 * (room->code_count + 1) <= room->code_slot_count)
+		return;
+	free(room->code_slots);
+	room->code_slot_count = room->code_slot_count ? 2 * room->code_slot_count : 1024;
+	room->code_slots = alloc_zeroed(room->code_slot_count, sizeof(*room->code_slots));
+	for (uint32_t i = 0; i < room->code_count; i++)
+		*code_slot_of(room, room->codes[i].address) =
+			(struct code_slot){room->code_stamp, i};
+}
+
 /* The index of the code object in room->codes, read once a walk. */
 bool walk_find_code(struct walk *walk, remote_addr address, uint32_t *index, struct error *error)
 {
-	enum { SLOTS = sizeof(walk->room->code_slots) / sizeof(*walk->room->code_slots) };
 	struct walk_room *room = walk->room;
-	size_t slot = hash_pair(address, 0) % SLOTS;
-	bool full = room->code_count >= SLOTS * 3 / 4;
-	for (size_t i = 0; i < SLOTS && room->code_slots[slot]; i++, slot = (slot + 1) % SLOTS) {
-		*index = room->code_slots[slot] - 1;
-		if (room->codes[*index].address == address)
-			return true;
+	make_code_slots(room);
+	struct code_slot *slot = code_slot_of(room, address);
+	if (slot->stamp == room->code_stamp) {
+		*index = slot->index;
+		return true;
 	}
 	struct python_code_header header;
 	if (!python_code_header_read(walk->runtime, walk->memory, address, &header, error))
@@ -67,8 +95,7 @@ bool walk_find_code(struct walk *walk, remote_addr address, uint32_t *index, str
 				 sizeof(*room->codes));
 	*index = (uint32_t)room->code_count++;
 	room->codes[*index] = header;
-	if (!full)
-		room->code_slots[slot] = *index + 1;
+	*slot = (struct code_slot){room->code_stamp, *index};
 	return true;
 }
 
@@ -130,28 +157,95 @@ static void list_chunks(struct walk *walk)
 	}
 }
 
-/* The chunk that holds the range whole, copied now if it has not been; NULL: none. */
+static remote_addr chunk_at(const struct walk_room *room, size_t place)
+{
+	return room->chunks[room->chunk_order[place]].address;
+}
+
+static void sift(struct walk_room *room, size_t top, size_t count)
+{
+	uint32_t *order = room->chunk_order;
+	for (size_t child; (child = 2 * top + 1) < count; top = child) {
+		if (child + 1 < count && chunk_at(room, child) < chunk_at(room, child + 1))
+			child++;
+		if (chunk_at(room, child) <= chunk_at(room, top))
+			return;
+		uint32_t other = order[top];
+		order[top] = order[child];
+		order[child] = other;
+	}
+}
+
+/* A heapsort: qsort may allocate, and this runs in the pause. */
+static void order_chunks(struct walk_room *room)
+{
+	size_t count = room->chunk_count;
+	room->chunk_order = alloc_room(room->chunk_order, &room->chunk_order_capacity, count,
+				       sizeof(*room->chunk_order));
+	room->chunk_order_count = count;
+	for (size_t i = 0; i < count; i++)
+		room->chunk_order[i] = (uint32_t)i;
+	for (size_t i = count / 2; i-- > 0;)
+		sift(room, i, count);
+	for (size_t end = count; end-- > 1;) {
+		uint32_t largest = room->chunk_order[0];
+		room->chunk_order[0] = room->chunk_order[end];
+		room->chunk_order[end] = largest;
+		sift(room, 0, end);
+	}
+}
+
+static bool chunk_holds(const struct raw_chunk *chunk, remote_addr address, size_t size)
+{
+	return address >= chunk->address && size <= chunk->size &&
+	       address - chunk->address <= chunk->size - size;
+}
+
+/*
+ * The chunk that holds the range whole; NULL: none. Frames lead from one chunk to the one before;
+ * those of generators lie anywhere, and there may be as many of them as chunks.
+ */
+static struct raw_chunk *find_chunk(struct walk_room *room, remote_addr address, size_t size)
+{
+	size_t near = room->chunk_hit + 2 < room->chunk_count ? room->chunk_hit + 2
+							      : room->chunk_count;
+	for (size_t i = room->chunk_hit; i < near; i++)
+		if (chunk_holds(&room->chunks[i], address, size)) {
+			room->chunk_hit = i;
+			return &room->chunks[i];
+		}
+	if (room->chunk_order_count != room->chunk_count)
+		order_chunks(room);
+	size_t low = 0, high = room->chunk_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (chunk_at(room, middle) <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || !chunk_holds(&room->chunks[room->chunk_order[low - 1]], address, size))
+		return NULL;
+	room->chunk_hit = room->chunk_order[low - 1];
+	return &room->chunks[room->chunk_hit];
+}
+
+/* The same, copied now if it has not been. */
 static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, size_t size)
 {
 	struct walk_room *room = walk->room;
-	for (size_t i = 0; i < room->chunk_count; i++) {
-		struct raw_chunk *chunk = &room->chunks[i];
-		if (address < chunk->address || size > chunk->size ||
-		    address - chunk->address > chunk->size - size)
-			continue;
-		if (chunk->loaded)
-			return chunk;
-		room->bytes = alloc_room(room->bytes, &room->byte_capacity,
-					 room->byte_count + chunk->size, 1);
-		chunk->offset = room->byte_count;
-		chunk->loaded = memory_read(walk->memory, chunk->address,
-					    room->bytes + chunk->offset, chunk->size, NULL);
-		if (!chunk->loaded)
-			return NULL;
-		room->byte_count += chunk->size;
+	struct raw_chunk *chunk = find_chunk(room, address, size);
+	if (!chunk || chunk->loaded)
 		return chunk;
-	}
-	return NULL;
+	room->bytes = alloc_room(room->bytes, &room->byte_capacity,
+				 room->byte_count + chunk->size, 1);
+	chunk->offset = room->byte_count;
+	chunk->loaded = memory_read(walk->memory, chunk->address, room->bytes + chunk->offset,
+				    chunk->size, NULL);
+	if (!chunk->loaded)
+		return NULL;
+	room->byte_count += chunk->size;
+	return chunk;
 }
 
 bool walk_read_record(struct walk *walk, remote_addr address, void *record, size_t size,
