@@ -323,6 +323,12 @@ struct merged_stack {
 	size_t count, capacity;
 	bool salvaged;	/* a Python frame without owner was placed by order */
 	bool truncated; /* the native stack does not reach the thread's start */
+	/* merge.c's own */
+	uint32_t *skip; /* of each activation: the next one that a native frame may own */
+	size_t skip_capacity;
+	remote_addr *lowest; /* of each native frame: the lowest SP of it and those outside */
+	size_t lowest_capacity;
+	size_t looks; /* at activations: as many as there are frames, times a small number */
 };
 
 struct code_range {

@@ -20,8 +20,12 @@ struct merge {
 	size_t next;	    /* the innermost Python activation not yet placed */
 	bool gil_wait_open; /* frames inside take_gil are being left out */
 	bool python_seen;
-	remote_addr outermost_sp;
+	remote_addr outermost_sp, end; /* of the native stack */
+	size_t looks_left;
 };
+
+/* Looks at activations for each frame of either stack: a hostile process has its way no longer. */
+enum { LOOKS = 16 };
 
 static void add(struct merged_stack *out, struct merged_frame frame)
 {
@@ -59,13 +63,65 @@ static bool inside(const struct unwind_frame *frame, remote_addr record)
 	return record >= frame->sp && frame->cfa && record < frame->cfa;
 }
 
-/* Places the activations whose records lie in this native frame; true when there were some. */
-static bool place_owned(struct merge *merge, const struct unwind_frame *frame)
+/* The lowest SP from each frame on outwards: no record below it will find its frame any more. */
+static void prepare(struct merge *merge)
+{
+	const struct unwind_stack *native = merge->input->native;
+	struct merged_stack *out = merge->out;
+	size_t activations = merge->input->python ? merge->input->python->activation_count : 0;
+	out->lowest = alloc_room(out->lowest, &out->lowest_capacity, native->count + 1,
+				 sizeof(*out->lowest));
+	out->skip = alloc_room(out->skip, &out->skip_capacity, activations + 1, sizeof(*out->skip));
+	out->lowest[native->count] = UINT64_MAX;
+	for (size_t i = native->count; i-- > 0;) {
+		const struct unwind_frame *frame = &native->frames[i];
+		out->lowest[i] = frame->sp < out->lowest[i + 1] ? frame->sp : out->lowest[i + 1];
+		merge->end = frame->cfa > merge->end ? frame->cfa : merge->end;
+	}
+	for (size_t i = 0; i <= activations; i++)
+		out->skip[i] = (uint32_t)i;
+	if (native->count > 0)
+		merge->outermost_sp = native->frames[native->count - 1].sp;
+	merge->looks_left = LOOKS * (native->count + activations);
+}
+
+/*
+ * The first activation from `start` on that this frame or one outside of it may own. There may be
+ * as many that none owns as frames (another stack's, or nothing tells where they are): each is
+ * looked at once.
+ */
+static size_t next_open(struct merge *merge, size_t start, size_t native)
 {
 	const struct python_stack *python = merge->input->python;
-	bool owned = false;
-	for (size_t i = merge->next; python && i < python->activation_count; i++) {
+	uint32_t *skip = merge->out->skip;
+	size_t i = start;
+	for (; i < python->activation_count; i = skip[i]) {
 		remote_addr record = python->activations[i].record;
+		merge->out->looks++;
+		if (skip[i] != i)
+			continue;
+		if (record && record >= merge->out->lowest[native] && record < merge->end)
+			break;
+		skip[i] = (uint32_t)i + 1;
+	}
+	if (skip[start] != start)
+		skip[start] = (uint32_t)i;
+	return i;
+}
+
+/* Places the activations whose records lie in this native frame; true when there were some. */
+static bool place_owned(struct merge *merge, size_t native)
+{
+	const struct python_stack *python = merge->input->python;
+	const struct unwind_frame *frame = &merge->input->native->frames[native];
+	bool owned = false;
+	if (!python)
+		return false;
+	for (size_t i = next_open(merge, merge->next, native);
+	     i < python->activation_count && merge->looks_left > 0;
+	     i = next_open(merge, i + 1, native)) {
+		remote_addr record = python->activations[i].record;
+		merge->looks_left--;
 		/* Records lie further out the older they are: none of this frame can follow. */
 		if (record >= frame->cfa && record <= merge->outermost_sp)
 			break;
@@ -157,7 +213,7 @@ static void add_native(struct merge *merge, size_t i)
 	const struct unwind_frame *frame = &merge->input->native->frames[i];
 	bool interpreter = is_interpreter(merge, frame);
 	size_t inside = merge->out->count;
-	if (place_owned(merge, frame)) {
+	if (place_owned(merge, i)) {
 		hide_jit(merge, inside);
 		return; /* the eval function itself: replaced */
 	}
@@ -206,6 +262,7 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 {
 	merged->count = 0;
 	merged->salvaged = merged->truncated = false;
+	merged->looks = 0;
 	struct merge merge = {.input = input, .out = merged, .gil_wait_open = input->gil_wait};
 	size_t activations = input->python ? input->python->activation_count : 0;
 	if (!input->native) {
@@ -215,8 +272,7 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 		merged->salvaged = false; /* by order is the only way without native frames */
 		return;
 	}
-	if (input->native->count > 0)
-		merge.outermost_sp = input->native->frames[input->native->count - 1].sp;
+	prepare(&merge);
 	for (size_t i = 0; i < input->native->count; i++)
 		add_native(&merge, i);
 	place_until(&merge, activations);
@@ -230,5 +286,7 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 void merged_stack_release(struct merged_stack *merged)
 {
 	free(merged->frames);
+	free(merged->skip);
+	free(merged->lowest);
 	memset(merged, 0, sizeof(*merged));
 }

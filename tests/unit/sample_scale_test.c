@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* Work that must grow with the depth of a stack and not with its square: counted, not timed. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "sample/internal.h"
+#include "sample/queue.h"
+
+enum { FRAME = 0x100, BOTTOM = 0x100000 };
+
+/* Who owns an activation. */
+enum owner {
+	EVERY_OTHER,   /* each second native frame */
+	NOBODY,	       /* its record is not known */
+	OTHER_STACK,   /* its record lies above the native stack */
+	LOWER_STACK,   /* below it */
+	INNERMOST_ALL, /* the innermost native frame */
+	OWNERS
+};
+
+static remote_addr record_of(enum owner owner, size_t i)
+{
+	switch (owner) {
+	case EVERY_OTHER:
+		return BOTTOM + 2 * i * FRAME + 8;
+	case OTHER_STACK:
+		return (1ull << 40) + i * FRAME;
+	case LOWER_STACK:
+		return 8 + i % 1000;
+	case INNERMOST_ALL:
+		return BOTTOM + i % 32;
+	default:
+		return 0;
+	}
+}
+
+/* How many looks at activations a merge of so many takes. */
+static size_t looks_at(size_t count, enum owner owner, bool *salvaged)
+{
+	static const struct python_code code;
+	struct unwind_stack native = {.frames = alloc_zeroed(2 * count, sizeof(*native.frames)),
+				      .count = 2 * count,
+				      .end = UNWIND_END_OUTERMOST};
+	struct python_stack python = {
+		.frames = alloc_zeroed(count, sizeof(*python.frames)),
+		.count = count,
+		.activations = alloc_zeroed(count, sizeof(*python.activations)),
+		.activation_count = count,
+	};
+	struct module_table modules;
+	module_table_init(&modules);
+	for (size_t i = 0; i < 2 * count; i++)
+		native.frames[i] = (struct unwind_frame){
+			.pc = 1 + i, .sp = BOTTOM + i * FRAME, .cfa = BOTTOM + (i + 1) * FRAME};
+	for (size_t i = 0; i < count; i++) {
+		python.frames[i] = (struct python_frame){.code = &code, .line = 1};
+		python.activations[i] = (struct python_activation){
+			.record = record_of(owner, i), .first = (uint32_t)i, .count = 1};
+	}
+	struct merge_input input = {.native = &native, .python = &python, .modules = &modules};
+	struct merged_stack merged = {0};
+	merge_stacks(&input, &merged);
+	size_t python_frames = 0;
+	for (size_t i = 0; i < merged.count; i++)
+		python_frames += merged.frames[i].kind == MERGED_PYTHON;
+	assert_int_equal(python_frames, count);
+	size_t looks = merged.looks;
+	*salvaged = merged.salvaged;
+	merged_stack_release(&merged);
+	module_table_release(&modules);
+	free(native.frames);
+	free(python.frames);
+	free(python.activations);
+	return looks;
+}
+
+static void a_merge_looks_at_an_activation_a_few_times(void **state)
+{
+	(void)state;
+	for (enum owner owner = EVERY_OTHER; owner < OWNERS; owner++) {
+		bool salvaged;
+		for (size_t count = 10; count <= 100000; count *= 10)
+			assert_true(looks_at(count, owner, &salvaged) <= 8 * count);
+		assert_int_equal(salvaged, owner != EVERY_OTHER && owner != INNERMOST_ALL);
+	}
+}
+
+/* ---- raw samples ---- */
+
+static void touch(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	uint8_t *bytes = raw_sample_add(raw, address, size);
+	assert_non_null(bytes);
+	memset(bytes, 1, size);
+}
+
+static void memory_of_a_deep_stack_is_given_back(void **state)
+{
+	enum { DEEP = 8 << 20, FEW = 20, MANY = 100 };
+	struct raw_sample *raw = raw_sample_new();
+	(void)state;
+	touch(raw, 0x1000, DEEP);
+	for (int i = 0; i < FEW; i++) {
+		raw_sample_reset(raw);
+		assert_true(raw_sample_footprint(raw) >= DEEP); /* the next one may be deep, too */
+		touch(raw, 0x1000, 4096);
+	}
+	for (int i = FEW; i < MANY; i++) {
+		raw_sample_reset(raw);
+		touch(raw, 0x1000, 4096);
+	}
+	assert_true(raw_sample_footprint(raw) < DEEP / 8);
+	raw_sample_free(raw);
+}
+
+static void a_clone_holds_what_was_copied_and_no_more(void **state)
+{
+	enum { RANGES = 50000, SPANS = 100 };
+	struct raw_sample *raw = raw_sample_new();
+	(void)state;
+	for (remote_addr i = 0; i < SPANS; i++) {
+		uint8_t *bytes = raw_sample_add_span(raw, 0x100000 + i * 4096, 4096);
+		memset(bytes, (int)i, 4096);
+	}
+	for (remote_addr i = 0; i < RANGES; i++)
+		memcpy(raw_sample_add(raw, 0x10000000 + i * 512, 8), &i, 8);
+	memset(raw_sample_add(raw, 0x70000000, 5000), 7, 5000);
+	struct raw_sample *clone = raw_sample_clone(raw);
+	raw_sample_free(raw);
+	for (remote_addr i = 0; i < RANGES; i++) {
+		uint64_t value;
+		assert_true(memory_read_u64(&clone->reader, 0x10000000 + i * 512, &value, NULL));
+		assert_int_equal(value, i);
+		assert_false(memory_read_u64(&clone->reader, 0x10000008 + i * 512, &value, NULL));
+	}
+	uint8_t got[16];
+	assert_true(memory_read(&clone->reader, 0x100000 + 33 * 4096 + 4080, got, 16, NULL));
+	assert_int_equal(got[15], 33);
+	assert_true(memory_read(&clone->reader, 0x70000000 + 4984, got, 16, NULL));
+	assert_int_equal(got[15], 7);
+	assert_null(raw_sample_add(clone, 0x90000000, 8));
+	assert_true(raw_sample_footprint(clone) < 6 << 20);
+	raw_sample_free(clone);
+}
+
+/* ---- the queue ---- */
+
+static void a_queue_is_bound_in_bytes(void **state)
+{
+	enum { EACH = 8 << 20, ROOM = QUEUE_BYTES / EACH };
+	struct queue *queue = alloc_zeroed(1, sizeof(*queue));
+	struct thread_slot slot = {0};
+	struct queue_entry entry;
+	bool closed;
+	(void)state;
+	queue_init(queue);
+	for (int round = 0; round < 3; round++) {
+		struct raw_sample *raw;
+		unsigned pushed = 0;
+		while ((raw = queue_empty(queue))) {
+			raw_sample_reset(raw);
+			raw->slot = &slot;
+			touch(raw, 0x1000, EACH);
+			queue_push(queue, raw);
+			pushed++;
+		}
+		assert_in_range(pushed, 1, ROOM);
+		assert_int_equal(atomic_load(&slot.in_use), pushed);
+		while (queue_pop(queue, 0, &entry, &closed))
+			queue_done(queue, &entry);
+		assert_int_equal(atomic_load(&slot.in_use), 0);
+		assert_int_equal(queue->ready_bytes, 0);
+		assert_true(queue->free_bytes <= QUEUE_KEPT + 2 * EACH);
+	}
+	queue_release(queue);
+	free(queue);
+}
+
+static void repeats_need_no_raw_sample_and_leave_room_for_them(void **state)
+{
+	struct queue *queue = alloc_zeroed(1, sizeof(*queue));
+	struct thread_slot slot = {0};
+	struct queue_entry entry;
+	struct raw_sample *raw;
+	bool closed;
+	(void)state;
+	queue_init(queue);
+	size_t repeats = 0, samples = 0;
+	while (queue_push_repeat(queue, &slot))
+		repeats++;
+	assert_int_equal(repeats, QUEUE_ENTRIES - QUEUE_SAMPLES);
+	while ((raw = queue_empty(queue))) {
+		raw->slot = &slot;
+		queue_push(queue, raw);
+		samples++;
+	}
+	assert_int_equal(samples, QUEUE_SAMPLES);
+	for (size_t i = 0; i < repeats + samples; i++) {
+		assert_true(queue_pop(queue, 0, &entry, &closed));
+		assert_ptr_equal(entry.slot, &slot);
+		assert_int_equal(entry.raw != NULL, i >= repeats); /* in the order they came */
+		queue_done(queue, &entry);
+	}
+	queue_close(queue);
+	assert_false(queue_pop(queue, 0, &entry, &closed));
+	assert_true(closed);
+	queue_release(queue);
+	free(queue);
+}
+
+/* ---- what the next sample will need ---- */
+
+static void a_deep_stack_is_learned_from_now_and_then(void **state)
+{
+	enum { DEEP = 100000 };
+	struct prediction prediction = {0};
+	struct target_range *reads = alloc_zeroed(DEEP, sizeof(*reads));
+	struct target_range stack = {0x10000, 0x1000};
+	size_t count = 0;
+	(void)state;
+	assert_true(prediction_is_due(&prediction, DEEP, DEEP));
+	for (size_t i = 0; i < DEEP; i++)
+		reads[i] = (struct target_range){0x1000000 + i * 0x10000, 64};
+	prediction_learn(&prediction, reads, DEEP);
+	unsigned learned = 0;
+	for (int i = 0; i < 100; i++) {
+		/* The spans are there for sample after sample, learned from or not. */
+		assert_non_null(prediction_with_stack(&prediction, stack, &count));
+		assert_int_equal(count, DEEP + 1);
+		if (!prediction_is_due(&prediction, DEEP, 5))
+			continue;
+		prediction_learn(&prediction, reads, DEEP);
+		learned++;
+	}
+	assert_in_range(learned, 1, 10);
+	assert_true(prediction_is_due(&prediction, DEEP, DEEP / 10));
+	assert_true(prediction_is_due(&prediction, 100, 0));
+	prediction_release(&prediction);
+	free(reads);
+}
+
+/* ---- threads that come and go ---- */
+
+static int wake[2];
+
+static void *wait_for_wake(void *argument)
+{
+	char byte;
+	return read(wake[0], &byte, 1) == 1 ? argument : NULL;
+}
+
+static void slots_of_ended_threads_are_freed(void **state)
+{
+	enum { THREADS = 50, ROUNDS = 5 };
+	struct session_options options = {0};
+	struct target *target;
+	struct slots slots;
+	uint64_t deadline = clock_now_ns() + UINT64_C(30000000000);
+	(void)state;
+	assert_true(target_open(getpid(), &target, NULL));
+	slots_init(&slots);
+	for (int round = 0; round < ROUNDS; round++) {
+		pthread_t threads[THREADS];
+		assert_int_equal(pipe(wake), 0);
+		for (size_t i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, wait_for_wake, NULL), 0);
+		slots.next_look_ns = 0;
+		assert_true(slots_refresh(&slots, target, &options, NULL));
+		assert_int_equal(slots.count, THREADS + 1);
+		/* The last round's: only what a raw sample points to is still there. */
+		assert_int_equal(slots.gone_count, round > 0);
+		if (slots.gone_count)
+			atomic_store(&slots.gone[0]->in_use, 0);
+		struct thread_slot *used = slots.slots[THREADS / 2];
+		assert_ptr_equal(slots_find(&slots, used->tid), used);
+		atomic_store(&used->in_use, 1);
+		close(wake[1]);
+		for (size_t i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+		close(wake[0]);
+		/* The kernel wakes who joins a thread a moment before the thread is gone. */
+		do {
+			slots.next_look_ns = 0;
+			assert_true(slots_refresh(&slots, target, &options, NULL));
+		} while (slots.count > 1 && clock_now_ns() < deadline);
+		assert_int_equal(slots.count, 1);
+		assert_null(slots_find(&slots, used->tid));
+	}
+	slots_release(&slots);
+	target_free(target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_merge_looks_at_an_activation_a_few_times),
+		cmocka_unit_test(memory_of_a_deep_stack_is_given_back),
+		cmocka_unit_test(a_clone_holds_what_was_copied_and_no_more),
+		cmocka_unit_test(a_queue_is_bound_in_bytes),
+		cmocka_unit_test(repeats_need_no_raw_sample_and_leave_room_for_them),
+		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
+		cmocka_unit_test(slots_of_ended_threads_are_freed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
