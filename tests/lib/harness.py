@@ -184,6 +184,8 @@ class Fixture:
         self._buffer = b""
         try:
             self.facts = self.hear()
+            if "cannot" in self.facts:
+                raise Skip(f"{self.name}: {self.facts['cannot']}")
         except BaseException:
             self.kill()
             raise
