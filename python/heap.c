@@ -18,6 +18,9 @@ static bool add_heap_frames(struct walk *walk, struct error *error)
 		if (!walk_read_record(walk, address, frame, layout->frame_size, error) ||
 		    !walk_find_code(walk, field_u64(frame, layout->frame_code), &code, error))
 			return false;
+		/* Frames that were freed are kept to be used again. */
+		if (field_u64(frame, (uint16_t)(layout->object_type - sizeof(uint64_t))) == 0)
+			return error_set(error, ERROR_TORN, "a frame in the chain is free");
 		int32_t lasti = (int32_t)field_u32(frame, layout->frame_lasti);
 		if (lasti < -1 || lasti > MAX_INSTRUCTION)
 			return error_set(error, ERROR_TORN, "f_lasti is %d", lasti);
@@ -27,6 +30,12 @@ static bool add_heap_frames(struct walk *walk, struct error *error)
 		address = field_u64(frame, layout->frame_back);
 	}
 	return true;
+}
+
+static void push_in_order(struct walk *walk)
+{
+	for (size_t i = 0; i < walk->room->frame_count; i++)
+		walk_push_activation(walk, 0, i, 1);
 }
 
 /*
@@ -43,6 +52,10 @@ bool walk_heap_frames(struct walk *walk, struct error *error)
 	if (!add_heap_frames(walk, error))
 		return false;
 	size_t frames = room->frame_count;
+	if (!walk->scan && !walk->slice_count) {
+		push_in_order(walk);
+		return true;
+	}
 	bool complete = walk_list_records(walk);
 	bool newest_ok = room->record_count == 0 || room->records[0].previous == walk->root ||
 			 room->records[0].previous > room->records[0].address;
@@ -86,7 +99,6 @@ bool walk_frames(struct walk *walk, struct error *error)
 					walk->slice_count, room);
 		return true;
 	}
-	for (size_t i = 0; i < room->frame_count; i++)
-		walk_push_activation(walk, 0, i, 1);
+	push_in_order(walk);
 	return true;
 }

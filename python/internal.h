@@ -228,7 +228,8 @@ struct code_slot {
 
 struct raw_chunk {
 	remote_addr address;
-	size_t size, offset; /* offset of its copy in walk_room.bytes */
+	size_t length;	     /* of all of it */
+	size_t size, offset; /* of the part in use, and of its copy in walk_room.bytes */
 	bool loaded;
 };
 
@@ -270,6 +271,13 @@ bool MUST_CHECK walk_stack(const struct python_runtime *runtime, const struct me
 			   remote_addr tstate, const struct python_slice *slices,
 			   size_t slice_count, bool scan, struct walk_room *room,
 			   struct error *error);
+
+/* Reads what decoding will need of the code objects of a walk's frames, those that are known
+ * excepted (stack.c). */
+bool MUST_CHECK python_codes_read(const struct python_runtime *runtime,
+				  const struct memory_reader *memory,
+				  struct python_known_codes *known, struct walk_room *room,
+				  struct error *error);
 
 /* The room of a code cache: what python_stack_read walks in. */
 struct walk_room *python_code_cache_room(struct python_code_cache *cache);

@@ -170,6 +170,84 @@ bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
 				  struct python_code_cache *codes, struct python_stack *stack,
 				  struct error *error);
 
+/* ---- a thread that runs while it is read: look.c ----------------------------------------------
+ */
+
+/* The frame objects (CPython up to 3.10) that were the innermost ones lately; the last one first.
+ */
+enum { PYTHON_RECENT = 8 };
+struct python_recent {
+	remote_addr frames[PYTHON_RECENT];
+	size_t count;
+};
+
+/* Whose frames are looked at, through which memory. */
+struct python_view {
+	const struct python_runtime *runtime;
+	const struct memory_reader *memory;
+	remote_addr tstate;
+	struct python_known_codes *known;
+	struct python_recent *recent;
+};
+
+/*
+ * A thread state's frames as one look shows them. The thread changes them meanwhile, so nothing of
+ * it is true until another look has shown the same: python_looks_agree.
+ */
+struct python_look;
+struct python_look *python_look_new(void);
+void python_look_free(struct python_look *look); /* NULL accepted */
+
+/*
+ * Follows the frames as python_stack_touch does, and reads what it reads of code objects, but makes
+ * none of them known. Fails as that does; then the look still has what was seen until then.
+ * Allocates nothing once the depth has been seen, but for unknown code objects.
+ */
+bool MUST_CHECK python_look_take(struct python_look *look, const struct python_view *view,
+				 struct error *error);
+
+size_t python_look_frames(const struct python_look *look);
+
+/*
+ * Where the innermost frames and what leads to them change, by what the look, also a failed one,
+ * has seen: at most `size` ranges, the thread state's own first. Returns how many.
+ */
+size_t python_look_top(const struct python_look *look, const struct python_recent *recent,
+		       struct target_range *ranges, size_t size);
+
+/*
+ * For a look in which these ranges were newer than the rest of the memory, of which `base` is a
+ * look: true when what lies outside of them stood still, that is, when its frames there are base's,
+ * and at least one more is, which is inside.
+ */
+bool python_look_rests_on(const struct python_look *look, const struct python_look *base,
+			  const struct target_range *ranges, size_t count);
+
+/* The words that make frames[innermost] the innermost one, written into a copy that shows the look.
+ */
+struct python_patch {
+	remote_addr address;
+	uint64_t value;
+};
+struct python_cut {
+	size_t frames; /* that this leaves out */
+	struct python_patch patches[2];
+	size_t patch_count;
+};
+void python_look_cut(const struct python_look *look, size_t innermost, struct python_cut *cut);
+
+/*
+ * Compares two looks, one taken after the other. *cut is what leaves of the later one the part that
+ * both have, and that therefore was the thread's stack at a moment between them.
+ */
+enum python_agreement {
+	PYTHON_LOOKS_AGREE,  /* it is all that one of the two shows */
+	PYTHON_LOOKS_SHARE,  /* each shows more: inner frames were left and entered meanwhile */
+	PYTHON_LOOKS_DIFFER, /* there is none */
+};
+enum python_agreement python_looks_agree(const struct python_look *earlier,
+					 const struct python_look *later, struct python_cut *cut);
+
 /* ---- lines: lines.c -------------------------------------------------------------------------- */
 
 enum python_line_format {

@@ -111,10 +111,10 @@ static void read_state(const struct python_runtime *runtime, const struct memory
 
 /* ---- touching ---- */
 
-static bool touch_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
-			struct python_known_codes *known, struct error *error)
+bool python_codes_read(const struct python_runtime *runtime, const struct memory_reader *memory,
+		       struct python_known_codes *known, struct walk_room *room,
+		       struct error *error)
 {
-	struct walk_room *room = &known->room;
 	known->pending_count = 0;
 	/* Only what python_stack_read will decode becomes known: not what a record that was
 	 * dropped led to. */
@@ -133,6 +133,14 @@ static bool touch_codes(const struct python_runtime *runtime, const struct memor
 		known->pending[known->pending_count++] =
 			(struct known_code){code->address, code->identity};
 	}
+	return true;
+}
+
+static bool touch_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
+			struct python_known_codes *known, struct error *error)
+{
+	if (!python_codes_read(runtime, memory, known, &known->room, error))
+		return false;
 	for (size_t i = 0; i < known->pending_count; i++)
 		table_put(&known->table, known->pending[i].address, known->pending[i].identity, 1);
 	return true;

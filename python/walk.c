@@ -152,7 +152,7 @@ static void list_chunks(struct walk *walk)
 		room->chunks = alloc_room(room->chunks, &room->chunk_capacity,
 					  room->chunk_count + 1, sizeof(*room->chunks));
 		room->chunks[room->chunk_count++] =
-			(struct raw_chunk){address, used_size(walk, address, size), 0, false};
+			(struct raw_chunk){address, size, used_size(walk, address, size), 0, false};
 		address = field_u64(header, layout->chunk_previous);
 	}
 }

@@ -1,335 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Python stacks made by hand in a fake memory, one world for each layout: sound ones, ones that
- * are caught while they change, hostile ones, and every read failing once.
+ * Python stacks made by hand: sound ones, ones that are caught while they change, hostile ones, and
+ * every read failing once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/alloc.h"
-#include "python/internal.h"
-
-enum {
-	MEMORY = 1 << 20,
-	RUNTIME = 0x1000,
-	TSTATE = 0x8000,
-	INTERPRETER = 0x10000, /* up to 64 KiB */
-	CHUNK = 0x20000,
-	CHUNK_SIZE = 0x4000,
-	STACK = 0x30000, /* native: grows down from STACK + 0x8000 */
-	HEAP = 0x40000,
-	CODE_TYPE = 0x900,
-	STRING_TYPE = 0xa00,
-	HEAD = 0x3000, /* variables of versions without _PyRuntime */
-	CURRENT = 0x3008,
-	COLLECTING = 0x3010,
-	GIL = 0x4000,
-	CODES = 6,
-};
-
-struct world {
-	struct memory_reader reader;
-	struct python_runtime runtime;
-	uint8_t bytes[MEMORY];
-	uint8_t copied[MEMORY]; /* 1: was read */
-	bool only_copied;
-	size_t reads, fail_at; /* fail_at: the number of the read that fails, 0: none */
-	remote_addr heap;
-	remote_addr codes[CODES]; /* "f0" ... "f5" */
-	struct interner *interner;
-	struct python_code_cache *cache;
-	struct python_stack stack;
-	struct error error;
-};
-
-static bool read_world(const struct memory_reader *reader, remote_addr address, void *buffer,
-		       size_t size, struct error *error)
-{
-	struct world *world = (struct world *)reader;
-	if (++world->reads == world->fail_at)
-		return error_set(error, ERROR_GONE, "this read fails");
-	if (address < 4096 / 2 || address > MEMORY || size > MEMORY - address)
-		return error_set(error, ERROR_GONE, "not mapped");
-	for (size_t i = 0; i < size; i++) {
-		if (world->only_copied && !world->copied[address + i])
-			return error_set(error, ERROR_ABSENT, "not in the copy");
-		world->copied[address + i] = 1;
-	}
-	memcpy(buffer, world->bytes + address, size);
-	return true;
-}
-
-static void put64(struct world *world, remote_addr address, uint64_t value)
-{
-	memcpy(world->bytes + address, &value, 8);
-}
-
-static void put32(struct world *world, remote_addr address, uint32_t value)
-{
-	memcpy(world->bytes + address, &value, 4);
-}
-
-static remote_addr take(struct world *world, size_t size)
-{
-	remote_addr address = world->heap;
-	world->heap += (size + 31) & ~(size_t)31;
-	return address;
-}
-
-static remote_addr make_string(struct world *world, const char *text)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	bool bytes = layout->string_form == STRINGS_BYTES;
-	uint16_t data = bytes ? layout->bytes_data : layout->unicode_ascii_size;
-	remote_addr object = take(world, data + strlen(text) + 1);
-	put64(world, object + layout->object_type, STRING_TYPE);
-	put64(world, STRING_TYPE + layout->type_flags, bytes ? 1 << 27 : 1 << 28);
-	put64(world, object + (bytes ? layout->object_var_size : layout->unicode_length),
-	      strlen(text));
-	/* One byte a code point, compact, ASCII; behind a field of two bits or of eight. */
-	uint32_t state = 1 | 1 << 3 | 1 << 4;
-	if (!bytes)
-		put32(world, object + layout->unicode_state,
-		      state << (layout->string_form == STRINGS_COMPACT ? 2 : 8));
-	memcpy(world->bytes + object + data, text, strlen(text));
-	return object;
-}
-
-static remote_addr make_code(struct world *world, const char *name)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	/* Line 7 for the first 16 bytes of code. */
-	const char *table = layout->lines == PYTHON_LINES_311	? "\xef"
-			    : layout->lines == PYTHON_LINES_310 ? "\x10"
-								: "\x10\x01";
-	remote_addr code = take(world, layout->code_size + 64), lines = take(world, 64);
-	put64(world, lines + layout->object_var_size, 2);
-	memcpy(world->bytes + lines + layout->bytes_data, table, 2);
-	put64(world, code + layout->object_type, CODE_TYPE);
-	put32(world, code + layout->code_firstlineno, 7);
-	put64(world, code + layout->code_filename, make_string(world, "file.py"));
-	put64(world, code + layout->code_name, make_string(world, name));
-	put64(world, code + layout->code_linetable, lines);
-	if (layout->code_firsttraceable != LAYOUT_ABSENT)
-		put32(world, code + layout->code_firsttraceable, 1);
-	return code;
-}
-
-static bool has_frame_objects(const struct python_layout *layout)
-{
-	return layout->chain == CHAIN_FRAMES || layout->chain == CHAIN_HEAP_FRAMES;
-}
-
-/* Frame number N, in the chunk from 3.11 on. */
-static remote_addr frame_at(const struct world *world, unsigned number)
-{
-	return has_frame_objects(&world->runtime.layout) ? 0x60000 + number * 0x200u
-							 : CHUNK + 64 + number * 128u;
-}
-
-static remote_addr make_frame(struct world *world, unsigned number, remote_addr previous,
-			      bool entry)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	remote_addr frame = frame_at(world, number), code = world->codes[number % CODES];
-	if (has_frame_objects(layout)) {
-		put64(world, frame + layout->frame_back, previous);
-		put64(world, frame + layout->frame_code, code);
-		put32(world, frame + layout->frame_lasti, 4u / layout->lasti_unit);
-		return frame;
-	}
-	put64(world, frame + layout->iframe_code, code | (layout->tag_mask & 1));
-	put64(world, frame + layout->iframe_previous, previous);
-	put64(world, frame + layout->iframe_instruction, code + layout->code_bytecode + 4);
-	world->bytes[frame + layout->iframe_owner] = 0;
-	if (layout->iframe_is_entry != LAYOUT_ABSENT)
-		world->bytes[frame + layout->iframe_is_entry] = entry;
-	return frame;
-}
-
-/* A native frame's locals are 0x400 bytes apart; activation 0 is the outermost. */
-static remote_addr record_at(unsigned activation)
-{
-	return STACK + 0x7c00 - activation * 0x400u;
-}
-
-static remote_addr shim_at(unsigned activation)
-{
-	return record_at(activation) + 0x80;
-}
-
-static void make_record(struct world *world, unsigned activation, remote_addr current_frame)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	remote_addr outer = activation ? record_at(activation - 1)
-				       : (remote_addr)TSTATE + layout->tstate_root_cframe;
-	if (layout->cframe_previous == LAYOUT_ABSENT)
-		return;
-	put64(world, record_at(activation) + layout->cframe_previous, outer);
-	if (layout->cframe_current_frame != LAYOUT_ABSENT)
-		put64(world, record_at(activation) + layout->cframe_current_frame, current_frame);
-	put64(world, TSTATE + layout->tstate_cframe, record_at(activation));
-}
-
-static void make_shim(struct world *world, unsigned activation, remote_addr previous)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	world->bytes[shim_at(activation) + layout->iframe_owner] = 3;
-	put64(world, shim_at(activation) + layout->iframe_previous, previous);
-}
-
-/*
- * Three activations of two frames each (one each up to 3.10: six): innermost first f5 f4 | f3 f2
- * | f1 f0.
- */
-static void make_stack(struct world *world)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	remote_addr previous = 0;
-	for (unsigned i = 0; i < 6; i++) {
-		bool starts = i % 2 == 0;
-		bool shims = layout->chain == CHAIN_CFRAME_SHIM || layout->chain == CHAIN_SHIM;
-		if (starts && shims) {
-			make_shim(world, i / 2, previous);
-			previous = shim_at(i / 2);
-		}
-		previous = make_frame(world, i, previous, starts);
-		if (has_frame_objects(layout))
-			make_record(world, i, 0);
-		else
-			make_record(world, i / 2, previous);
-	}
-	if (has_frame_objects(layout))
-		put64(world, TSTATE + layout->tstate_frame, previous);
-	if (layout->chain == CHAIN_SHIM)
-		put64(world, TSTATE + layout->tstate_current_frame, previous);
-}
-
-static void make_chunk(struct world *world)
-{
-	const struct python_layout *layout = &world->runtime.layout;
-	if (layout->tstate_datastack_chunk == LAYOUT_ABSENT)
-		return;
-	put64(world, CHUNK + layout->chunk_length, CHUNK_SIZE);
-	put64(world, TSTATE + layout->tstate_datastack_chunk, CHUNK);
-	put64(world, TSTATE + layout->tstate_datastack_top, frame_at(world, 6));
-}
-
-static void make_world(struct world *world, const struct python_layout *layout)
-{
-	static const char *const names[CODES] = {"f0", "f1", "f2", "f3", "f4", "f5"};
-	memset(world, 0, sizeof(*world));
-	world->reader.read = read_world;
-	world->runtime.layout = *layout;
-	bool variables = layout->root == ROOT_VARIABLES;
-	world->runtime.address = variables ? 0 : RUNTIME;
-	world->runtime.head = variables ? HEAD : RUNTIME + layout->runtime_interpreters_head;
-	world->runtime.current = variables ? CURRENT : RUNTIME + layout->runtime_tstate_current;
-	world->runtime.code_type = CODE_TYPE;
-	world->heap = HEAP;
-	python_runtime_plan(&world->runtime);
-	put64(world, world->runtime.head, INTERPRETER);
-	put64(world, INTERPRETER + layout->interp_threads_head, TSTATE);
-	put64(world, TSTATE + layout->tstate_interp, INTERPRETER);
-	put64(world, TSTATE + layout->tstate_thread_id, 77);
-	if (layout->tstate_id != LAYOUT_ABSENT)
-		put64(world, TSTATE + layout->tstate_id, 5);
-	if (layout->gil_place != GIL_BY_INTERPRETER) {
-		put64(world, world->runtime.current, TSTATE);
-	} else {
-		put64(world, INTERPRETER + layout->interp_gil, GIL);
-		if (layout->gil_enabled != LAYOUT_ABSENT)
-			put32(world, GIL + layout->gil_enabled, INT32_MAX);
-		put64(world, GIL + layout->gil_last_holder, TSTATE);
-		put32(world, GIL + layout->gil_locked, 1);
-	}
-	for (unsigned i = 0; i < CODES; i++)
-		world->codes[i] = make_code(world, names[i]);
-	make_chunk(world);
-	make_stack(world);
-	world->interner = interner_new();
-	world->cache = python_code_cache_new(world->interner);
-	python_stack_init(&world->stack);
-}
-
-static void release_world(struct world *world)
-{
-	python_stack_release(&world->stack);
-	python_code_cache_free(world->cache);
-	interner_free(world->interner);
-}
-
-static const struct python_slice slices[] = {
-	/* Innermost first; activation 2, a C function, activations 1 and 0. */
-	{.sp = STACK + 0x7300, .cfa = STACK + 0x7600},
-	{.sp = STACK + 0x7600, .cfa = STACK + 0x7700},
-	{.sp = STACK + 0x7700, .cfa = STACK + 0x7b00},
-	{.sp = STACK + 0x7b00, .cfa = STACK + 0x7f00},
-};
-
-static bool read_stack(struct world *world, bool with_slices)
-{
-	memset(&world->error, 0, sizeof(world->error));
-	return python_stack_read(&world->runtime, &world->reader, TSTATE,
-				 with_slices ? slices : NULL, with_slices ? 4 : 0, world->cache,
-				 &world->stack, &world->error);
-}
-
-/* "f5 f4 | f3 f2 | f1 f0" */
-static void describe(const struct python_stack *stack, char *text, size_t size)
-{
-	size_t at = 0;
-	text[0] = '\0';
-	for (size_t i = 0; i < stack->activation_count; i++) {
-		const struct python_activation *activation = &stack->activations[i];
-		if (i)
-			at += (size_t)snprintf(text + at, size - at, "| ");
-		for (uint32_t j = 0; j < activation->count; j++)
-			at += (size_t)snprintf(text + at, size - at, "%s ",
-					       stack->frames[activation->first + j].code->name);
-	}
-}
-
-static void expect_stack(struct world *world, bool with_slices, const char *expected)
-{
-	char text[256];
-	if (!read_stack(world, with_slices))
-		fail_msg("%u.%u: %s", world->runtime.layout.major, world->runtime.layout.minor,
-			 world->error.message);
-	describe(&world->stack, text, sizeof(text));
-	if (strcmp(text, expected) != 0)
-		fail_msg("%u.%u: \"%s\", not \"%s\"", world->runtime.layout.major,
-			 world->runtime.layout.minor, text, expected);
-}
-
-static void expect_failure(struct world *world, bool with_slices, enum error_kind kind)
-{
-	if (read_stack(world, with_slices))
-		fail_msg("%u.%u: read", world->runtime.layout.major, world->runtime.layout.minor);
-	if (world->error.kind != kind)
-		fail_msg("%u.%u: %s", world->runtime.layout.major, world->runtime.layout.minor,
-			 world->error.message);
-	assert_int_equal(world->stack.count, 0);
-}
-
-static struct world *world_of_row(const struct python_layout *layout)
-{
-	static struct world world;
-	make_world(&world, layout);
-	return &world;
-}
-
-static struct world *world_of(unsigned minor)
-{
-	return world_of_row(python_layout_find(3, minor, false));
-}
+#include "tests/unit/python_world.h"
 
 /* ---- sound stacks ---- */
 
@@ -349,7 +23,7 @@ static void stacks_of_every_chain_are_read(void **state)
 		assert_int_equal(stack->thread_id, 77);
 		assert_true(stack->holds_gil && stack->has_gil && !stack->gc_running);
 		bool shims = layout->chain == CHAIN_SHIM || layout->chain == CHAIN_CFRAME_SHIM;
-		remote_addr record = layout->chain == CHAIN_FRAMES ? 0 : record_at(0);
+		remote_addr record = has_frame_objects(layout) ? 0 : record_at(0);
 		assert_int_equal(stack->activations[stack->activation_count - 1].record,
 				 shims ? shim_at(0) : record);
 		release_world(world);
@@ -560,25 +234,55 @@ static void popped_frames_are_not_shown(void **state)
 	release_world(world);
 }
 
+static void expect_paired(struct world *world, const struct python_slice *native,
+			  const char *expected)
+{
+	char text[256];
+	assert_true(python_stack_read(&world->runtime, &world->reader, TSTATE, native, 1,
+				      world->cache, &world->stack, &world->error));
+	describe(&world->stack, text, sizeof(text));
+	assert_string_equal(text, expected);
+}
+
 static void heap_frames_are_paired_from_the_outermost(void **state)
 {
 	(void)state;
 	struct world *world = world_of(10);
 	const struct python_layout *layout = &world->runtime.layout;
+	const struct python_slice all = {.sp = STACK + 0x6000, .cfa = STACK + 0x7f00};
+	const struct python_slice none = {.sp = STACK + 0x7e00, .cfa = STACK + 0x7f00};
 	/* Being entered: a record more. */
 	put64(world, TSTATE + layout->tstate_frame, frame_at(world, 4));
-	expect_stack(world, false, "| f4 | f3 | f2 | f1 | f0 ");
+	expect_paired(world, &all, "| f4 | f3 | f2 | f1 | f0 ");
 	assert_int_equal(world->stack.activations[1].record, record_at(4));
 	/* Being left: a frame more. */
 	put64(world, TSTATE + layout->tstate_frame, frame_at(world, 5));
 	put64(world, TSTATE + layout->tstate_cframe, record_at(4));
-	expect_stack(world, false, "f4 | f3 | f2 | f1 | f0 ");
+	expect_paired(world, &all, "f4 | f3 | f2 | f1 | f0 ");
 	assert_int_equal(world->stack.activations[0].record, record_at(4));
 	/* `previous` of the newest is no record. */
 	put64(world, TSTATE + layout->tstate_cframe, record_at(5));
 	put64(world, record_at(5) + layout->cframe_previous, 0x123456789);
-	expect_failure(world, false, ERROR_TORN);
+	assert_false(python_stack_read(&world->runtime, &world->reader, TSTATE, &none, 1,
+				       world->cache, &world->stack, &world->error));
+	assert_int_equal(world->error.kind, ERROR_TORN);
+	/* Without native frames there is nothing to pair them for. */
+	expect_stack(world, false, "f5 | f4 | f3 | f2 | f1 | f0 ");
 	release_world(world);
+}
+
+static void free_frames_are_in_no_stack(void **state)
+{
+	(void)state;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
+		if (!has_frame_objects(layout))
+			continue;
+		struct world *world = world_of_row(layout);
+		put64(world, frame_at(world, 3) + layout->object_type - 8, 0);
+		expect_failure(world, false, ERROR_TORN);
+		release_world(world);
+	}
 }
 
 static void shims_below_the_stack_pointer_are_torn(void **state)
@@ -616,7 +320,7 @@ static void loops_of_records_are_torn(void **state)
 	for (unsigned minor = 10; minor <= 12; minor++) {
 		struct world *world = world_of(minor);
 		put64(world, record_at(0) + world->runtime.layout.cframe_previous, record_at(1));
-		expect_failure(world, false, ERROR_TORN);
+		expect_failure(world, has_frame_objects(&world->runtime.layout), ERROR_TORN);
 		release_world(world);
 	}
 }
@@ -763,6 +467,7 @@ int main(void)
 		cmocka_unit_test(records_are_rebuilt_from_the_root),
 		cmocka_unit_test(popped_frames_are_not_shown),
 		cmocka_unit_test(heap_frames_are_paired_from_the_outermost),
+		cmocka_unit_test(free_frames_are_in_no_stack),
 		cmocka_unit_test(shims_below_the_stack_pointer_are_torn),
 		cmocka_unit_test(loops_are_corrupt),
 		cmocka_unit_test(loops_of_records_are_torn),
