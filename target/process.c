@@ -20,7 +20,7 @@
 #include "base/utf8.h"
 #include "target/internal.h"
 
-enum { COMMAND_LINE_LIMIT = 4096, PATH_LIMIT = 4096, RANGES_LIMIT = 1024 };
+enum { AUXV_LIMIT = 1024, COMMAND_LINE_LIMIT = 4096, PATH_LIMIT = 4096, RANGES_LIMIT = 1024 };
 
 ssize_t proc_read(int directory, const char *path, char *buffer, size_t size)
 {
@@ -270,16 +270,41 @@ bool target_alive(const struct target *target)
 	return !ended(stat.state) || target_find_living_thread(target);
 }
 
+/*
+ * The bytes that AT_RANDOM of the auxiliary vector points to: new at each exec, also where
+ * addresses are not random. 0 where the vector may be read, but not the memory. False: there is no
+ * vector.
+ */
+static bool read_random(const struct target *target, uint64_t *random)
+{
+	char path[64], vector[AUXV_LIMIT + 1];
+	Elf64_auxv_t entry;
+	struct error error;
+	living_path(target, "auxv", path);
+	ssize_t size = proc_read(target->directory, path, vector, sizeof(vector));
+	*random = 0;
+	for (ssize_t at = 0; at + (ssize_t)sizeof(entry) <= size; at += sizeof(entry)) {
+		memcpy(&entry, vector + at, sizeof(entry));
+		if (entry.a_type == AT_RANDOM)
+			return memory_read_u64(target_memory(target), entry.a_un.a_val, random,
+					       &error) ||
+			       error.kind == ERROR_DENIED;
+	}
+	return false;
+}
+
 bool target_image_key(const struct target *target, uint64_t *key, struct error *error)
 {
 	char path[64];
 	struct proc_stat stat;
 	struct stat file;
+	uint64_t random;
 	living_path(target, "exe", path);
-	if (!read_stat(target, &stat) || fstatat(target->directory, path, &file, 0) < 0)
+	if (!read_stat(target, &stat) || fstatat(target->directory, path, &file, 0) < 0 ||
+	    !read_random(target, &random))
 		return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
 	*key = hash_pair(hash_pair(file.st_dev, file.st_ino),
-			 hash_pair(stat.start_code, stat.start_stack));
+			 hash_pair(stat.start_code, hash_pair(stat.start_stack, random)));
 	return true;
 }
 

@@ -77,8 +77,8 @@ ssize_t target_read_ranges(const struct target *target, const struct target_rang
 /* True while /proc/PID is the same process and not a zombie. */
 bool target_alive(const struct target *target);
 
-/* Changes when the process executes another program (device and inode of its executable, start
- * of its memory map). */
+/* Changes when the process executes a program, another one or the same again (device and inode of
+ * its executable, start of its memory map, the random bytes that the kernel gives it). */
 bool target_image_key(const struct target *target, uint64_t *key, struct error *error);
 
 /*
@@ -199,6 +199,25 @@ enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
 /* Sleeps until the deadline (CLOCK_MONOTONIC, ns) or until a traced thread reports something.
  * SIGCHLD must be blocked in every thread of ours. True: there is something to poll. */
 bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns);
+
+/* ---- without stopping: watch.c ------------------------------------------------------------ */
+
+/* Hears of the end of a process and of its exec without tracing it. All calls from one thread,
+ * watcher_wake excepted. */
+struct watcher;
+struct watcher *watcher_new(const struct target *target);
+void watcher_free(struct watcher *watcher); /* NULL accepted */
+
+/*
+ * TRACER_PROCESS_ENDED when it has, TRACER_EXEC when it runs another program than at the last call:
+ * some tens of microseconds. A child of ours that has ended is left for its parent to reap.
+ */
+enum tracer_event watcher_poll(struct watcher *watcher);
+
+/* Sleeps until the deadline (CLOCK_MONOTONIC, ns), until the process has ended, or until it is
+ * woken, from any thread. True: it did not sleep until the deadline. */
+bool watcher_sleep(struct watcher *watcher, uint64_t deadline_ns);
+void watcher_wake(struct watcher *watcher);
 
 /* ---- modules: module.c, module_table.c, elf_file.c ---------------------------------------- */
 
