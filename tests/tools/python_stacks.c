@@ -4,8 +4,8 @@
  * program says of itself:
  *
  *   version 3.11.7
- *   thread 139637 main gil
- *   function TAB file TAB line          innermost first
+ *   thread 139637 gil,gc MainThread     "no-gil": this build has none now; "-": nothing to say
+ *   function TAB file TAB line TAB end line TAB column TAB end column      innermost first
  *
  * With -r the number of reads of each touch is printed on stderr. Stacks are read from a copy of
  * exactly what python_stack_touch read, as the profiler does.
@@ -99,11 +99,23 @@ static bool stop_all(const struct target *target, struct tracer *tracer, struct 
 	return ok;
 }
 
-static void print_stack(const struct python_stack *stack)
+static void print_stack(const struct python_runtime *runtime, const struct python_stack *stack)
 {
-	for (size_t i = 0; i < stack->count; i++)
-		printf("%s\t%s\t%d\n", stack->frames[i].code->name, stack->frames[i].code->file,
-		       stack->frames[i].line);
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct python_frame *frame = &stack->frames[i];
+		struct python_position at = python_frame_position(runtime, frame);
+		printf("%s\t%s\t%d\t%d\t%d\t%d\n", frame->code->name, frame->code->file,
+		       frame->line, at.end_line, at.column, at.end_column);
+	}
+}
+
+static const char *state_of(const struct python_stack *stack)
+{
+	if (!stack->has_gil)
+		return stack->gc_running ? "no-gil,gc" : "no-gil";
+	if (stack->holds_gil)
+		return stack->gc_running ? "gil,gc" : "gil";
+	return stack->gc_running ? "gc" : "-";
 }
 
 static bool show_thread(const struct python_runtime *runtime, const struct memory_reader *memory,
@@ -122,9 +134,9 @@ static bool show_thread(const struct python_runtime *runtime, const struct memor
 				     &stack, error);
 	if (ok) {
 		const char *name = python_thread_name(runtime, memory, thread, interner);
-		printf("thread %llu %s%s\n", (unsigned long long)thread->thread_id,
-		       name ? name : "(no name)", stack.holds_gil ? " gil" : "");
-		print_stack(&stack);
+		printf("thread %llu %s %s\n", (unsigned long long)thread->thread_id,
+		       state_of(&stack), name ? name : "(no name)");
+		print_stack(runtime, &stack);
 	}
 	recorder_release(&recorder);
 	recorder.target = memory;
