@@ -120,6 +120,16 @@ uint8_t *raw_sample_add(struct raw_sample *raw, remote_addr address, size_t size
 /* The same for a prefetched range: they come first, in order of address. */
 uint8_t *raw_sample_add_span(struct raw_sample *raw, remote_addr address, size_t size);
 
+/*
+ * Writes over what was copied of these bytes, wherever it stands, and adds the range when it is not
+ * held as a whole. False: there is no room.
+ */
+bool MUST_CHECK raw_sample_overwrite(struct raw_sample *raw, remote_addr address, const void *bytes,
+				     size_t size);
+
+/* Copies every range again; one that cannot be read any more stays as it is. */
+void raw_sample_refresh(struct raw_sample *raw, const struct target *target);
+
 /* A copy with just the memory it needs; only to be read and freed. */
 struct raw_sample *raw_sample_clone(const struct raw_sample *raw);
 

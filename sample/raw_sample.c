@@ -362,6 +362,73 @@ void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *targe
 		raw_sample_add(raw, range->address, (size_t)got);
 }
 
+/* ---- newer bytes for what was copied before ---- */
+
+/* The first prefetched range that ends behind the address. */
+static size_t first_span_behind(const struct raw_sample *raw, remote_addr address)
+{
+	size_t low = 0, high = raw->span_count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (raw->ranges[middle].address + raw->ranges[middle].size <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void overwrite(struct raw_sample *raw, const struct raw_range *range, remote_addr address,
+		      const uint8_t *bytes, size_t size)
+{
+	remote_addr start = range->address > address ? range->address : address;
+	remote_addr end = range->address + range->size;
+	if (end > address + size)
+		end = address + size;
+	if (start < end)
+		memcpy(raw->bytes + range->offset + (start - range->address),
+		       bytes + (start - address), end - start);
+}
+
+bool raw_sample_overwrite(struct raw_sample *raw, remote_addr address, const void *bytes,
+			  size_t size)
+{
+	if (!raw_sample_holds(raw, address, size) && !raw_sample_add(raw, address, size))
+		return false;
+	for (size_t i = first_span_behind(raw, address);
+	     i < raw->span_count && raw->ranges[i].address < address + size; i++)
+		overwrite(raw, &raw->ranges[i], address, bytes, size);
+	for (size_t i = raw->span_count; i < raw->range_count; i++)
+		overwrite(raw, &raw->ranges[i], address, bytes, size);
+	return true;
+}
+
+void raw_sample_refresh(struct raw_sample *raw, const struct target *target)
+{
+	uint8_t *buffer = raw->bytes + raw->byte_count;
+	size_t room = raw->byte_capacity - raw->byte_count;
+	for (size_t first = 0, count; first < raw->range_count; first += count ? count : 1) {
+		struct target_range ranges[GATHER];
+		size_t size = 0;
+		for (count = 0; count < GATHER && first + count < raw->range_count; count++) {
+			const struct raw_range *range = &raw->ranges[first + count];
+			if (range->size > room - size)
+				break;
+			ranges[count] = (struct target_range){range->address, range->size};
+			size += range->size;
+		}
+		ssize_t got = count ? target_read_ranges(target, ranges, count, buffer) : 0;
+		size_t done = 0, i = 0;
+		for (; i < count && got > 0 && done + ranges[i].size <= (size_t)got; i++) {
+			memcpy(raw->bytes + raw->ranges[first + i].offset, buffer + done,
+			       ranges[i].size);
+			done += ranges[i].size;
+		}
+		/* What stands behind a hole was skipped: go on after the range that is gone. */
+		count = i < count ? i + 1 : count;
+	}
+}
+
 /* Slots for the ranges that are no spans, at least one of them free. */
 static size_t index_size_for(const struct raw_sample *raw)
 {

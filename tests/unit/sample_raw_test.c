@@ -109,6 +109,80 @@ static void a_live_sample_keeps_what_it_reads_without_allocating(void **state)
 	target_free(self);
 }
 
+static uint8_t byte_at(struct raw_sample *raw, remote_addr address, size_t size)
+{
+	uint8_t got[64];
+	assert_true(memory_read(&raw->reader, address, got, size, NULL));
+	return got[0];
+}
+
+static void newer_bytes_go_wherever_the_old_ones_are(void **state)
+{
+	struct raw_sample *raw = *state;
+	uint8_t newer[1024];
+	memset(newer, 9, sizeof(newer));
+	memset(raw_sample_add_span(raw, 0x1000, 64), 1, 64);
+	memset(raw_sample_add_span(raw, 0x2000, 64), 1, 64);
+	memset(raw_sample_add_span(raw, 0x3000, 64), 1, 64);
+	memset(raw_sample_add(raw, 0x1020, 64), 1, 64);
+	memset(raw_sample_add(raw, 0x1c00, 1024), 1, 1024);
+	/* Part of two ranges, and held by none as a whole. */
+	assert_true(raw_sample_overwrite(raw, 0x1030, newer, 0x20));
+	assert_int_equal(byte_at(raw, 0x102f, 1), 1);
+	assert_int_equal(byte_at(raw, 0x1030, 16), 9);
+	assert_int_equal(byte_at(raw, 0x1030, 32), 9);
+	assert_int_equal(byte_at(raw, 0x1020, 64), 1);
+	uint8_t second[64];
+	assert_true(memory_read(&raw->reader, 0x1020, second, 64, NULL));
+	assert_int_equal(second[0xf], 1);
+	assert_int_equal(second[0x10], 9);
+	assert_int_equal(second[0x2f], 9);
+	assert_int_equal(second[0x30], 1);
+	/* All of a range and more, across several. */
+	assert_true(raw_sample_overwrite(raw, 0x1ff0, newer, 512));
+	assert_int_equal(byte_at(raw, 0x2000, 64), 9);
+	assert_int_equal(byte_at(raw, 0x1ff0, 16), 9);
+	assert_int_equal(byte_at(raw, 0x1fe0, 16), 1);
+	assert_int_equal(byte_at(raw, 0x1ff8, 8), 9);
+	assert_int_equal(byte_at(raw, 0x3000, 64), 1);
+	assert_int_equal(byte_at(raw, 0x1000, 16), 1);
+	assert_false(raw_sample_overwrite(raw, 0x900000, newer, (size_t)RAW_MAX_BYTES + 1));
+}
+
+static void a_refreshed_sample_shows_what_is_there_now(void **state)
+{
+	struct raw_sample *raw = *state;
+	static uint64_t there[3000];
+	struct target *target;
+	uint64_t value;
+	assert_true(target_open(getpid(), &target, NULL));
+	const struct target_range span = {(uintptr_t)&there[1000], sizeof(there) / 2};
+	raw_sample_prefetch(raw, target, &span, 1);
+	raw->live = target;
+	for (size_t i = 0; i < 3000; i += i < 1000 ? 1 : 500)
+		assert_true(memory_read_u64(&raw->reader, (uintptr_t)&there[i], &value, NULL));
+	raw->live = NULL;
+	/* One that cannot be read, in the middle of the others, stays. */
+	memset(raw_sample_add(raw, 0x10, 8), 5, 8);
+	for (size_t i = 0; i < 3000; i++)
+		there[i] = i;
+	raw->live = target;
+	assert_true(memory_read_u64(&raw->reader, (uintptr_t)&there[2999], &value, NULL));
+	raw->live = NULL;
+	assert_true(memory_read_u64(&raw->reader, (uintptr_t)&there[7], &value, NULL));
+	assert_int_equal(value, 0);
+	there[2999] = 1;
+	raw_sample_refresh(raw, target);
+	for (size_t i = 0; i < 2500; i += i < 1000 ? 1 : 500) {
+		assert_true(memory_read_u64(&raw->reader, (uintptr_t)&there[i], &value, NULL));
+		assert_int_equal(value, i);
+	}
+	assert_true(memory_read_u64(&raw->reader, (uintptr_t)&there[2999], &value, NULL));
+	assert_int_equal(value, 1);
+	assert_int_equal(byte_at(raw, 0x10, 8), 5);
+	target_free(target);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -118,6 +192,8 @@ int main(void)
 		TEST(a_reset_sample_holds_nothing),
 		TEST(more_ranges_than_there_is_room_for_are_refused),
 		TEST(a_clone_reads_like_the_original),
+		TEST(newer_bytes_go_wherever_the_old_ones_are),
+		TEST(a_refreshed_sample_shows_what_is_there_now),
 		TEST(a_live_sample_keeps_what_it_reads_without_allocating),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
