@@ -223,9 +223,19 @@ static double percentile_us(const struct recorder *recorder, double share)
 	for (size_t i = 0; i < PAUSE_BUCKETS; i++) {
 		seen += recorder->pauses[i];
 		if (seen > wanted)
-			return (double)((i + 1) * PAUSE_BUCKET_NS) / 1000;
+			return end_of_bucket_ns(i) / 1000;
 	}
 	return (double)recorder->pause_max_ns / 1000;
+static double end_of_bucket_ns(size_t bucket)
+{
+	if (bucket < PAUSE_EVEN)
+		return (double)(bucket + 1) * PAUSE_BUCKET_NS;
+	size_t octave = (bucket - PAUSE_EVEN) / PAUSE_OCTAVE;
+	size_t part = (bucket - PAUSE_EVEN) % PAUSE_OCTAVE + 1;
+	double start = (double)PAUSE_EVEN * PAUSE_BUCKET_NS * (double)(UINT64_C(1) << octave);
+	return start + start * (double)part / PAUSE_OCTAVE;
+}
+
 }
 
 void recorder_log_pauses(const struct recorder *recorder)

@@ -9,7 +9,14 @@
 #include "sample/queue.h"
 #include "sample/schedule.h"
 
-enum { PAUSE_BUCKETS = 10000, PAUSE_BUCKET_NS = 100, PAUSE_WARM_UP = 100 };
+/* Pauses are told to 100 ns up to a millisecond, longer ones to about 3 % of their length. */
+enum {
+	PAUSE_BUCKET_NS = 100,
+	PAUSE_EVEN = 10000, /* buckets of that width */
+	PAUSE_OCTAVE = 32,  /* buckets for each doubling beyond */
+	PAUSE_BUCKETS = PAUSE_EVEN + 16 * PAUSE_OCTAVE,
+	PAUSE_WARM_UP = 100,
+};
 
 struct recorder {
 	struct target *target;

@@ -103,10 +103,23 @@ static void add_root(struct decoder *decoder, const struct thread_slot *slot)
 	decoder->stack_count++;
 }
 
+/* The inverse of recorder.c's end_of_bucket. */
+static size_t bucket_of(uint64_t pause_ns)
+{
+	const uint64_t even_ns = (uint64_t)PAUSE_EVEN * PAUSE_BUCKET_NS;
+	if (pause_ns < even_ns)
+		return pause_ns / PAUSE_BUCKET_NS;
+	size_t bucket = PAUSE_EVEN;
+	uint64_t start = even_ns;
+	for (; pause_ns >= 2 * start && bucket < PAUSE_BUCKETS; start *= 2)
+		bucket += PAUSE_OCTAVE;
+	bucket += (pause_ns - start) * PAUSE_OCTAVE / start;
+	return bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS;
+}
+
 static void count_pause(struct recorder *recorder, uint64_t pause_ns, uint32_t allocations)
 {
-	uint64_t bucket = pause_ns / PAUSE_BUCKET_NS;
-	recorder->pauses[bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS]++;
+	recorder->pauses[bucket_of(pause_ns)]++;
 	recorder->allocating_pauses += allocations && recorder->pause_count >= PAUSE_WARM_UP;
 	recorder->pause_count++;
 	recorder->counts.stopped_ns += pause_ns;
