@@ -217,15 +217,6 @@ void recorder_free(struct recorder *recorder)
 	free(recorder);
 }
 
-static double percentile_us(const struct recorder *recorder, double share)
-{
-	uint64_t wanted = (uint64_t)((double)recorder->pause_count * share), seen = 0;
-	for (size_t i = 0; i < PAUSE_BUCKETS; i++) {
-		seen += recorder->pauses[i];
-		if (seen > wanted)
-			return end_of_bucket_ns(i) / 1000;
-	}
-	return (double)recorder->pause_max_ns / 1000;
 static double end_of_bucket_ns(size_t bucket)
 {
 	if (bucket < PAUSE_EVEN)
@@ -236,6 +227,15 @@ static double end_of_bucket_ns(size_t bucket)
 	return start + start * (double)part / PAUSE_OCTAVE;
 }
 
+static double percentile_us(const struct recorder *recorder, double share)
+{
+	uint64_t wanted = (uint64_t)((double)recorder->pause_count * share), seen = 0;
+	for (size_t i = 0; i < PAUSE_BUCKETS; i++) {
+		seen += recorder->pauses[i];
+		if (seen > wanted)
+			return end_of_bucket_ns(i) / 1000;
+	}
+	return (double)recorder->pause_max_ns / 1000;
 }
 
 void recorder_log_pauses(const struct recorder *recorder)
