@@ -261,8 +261,9 @@ def debian_rooted(folder, work, release, minors):
     if os.geteuid():
         raise Cannot("needs root: its programs run under a root folder of their own")
     need("unshare", "util-linux")
-    # Programs that fixtures start: sh, sleep.
-    debian_tree(folder / "root", work, release, debian_packages(minors) + ["dash", "coreutils"])
+    # Programs that fixtures start (sh, sleep), and what their modules are linked with.
+    debian_tree(folder / "root", work, release,
+                debian_packages(minors) + ["dash", "coreutils", "libstdc++6", "libgomp1"])
     return debian_programs(folder, release, minors, ENTER)
 
 
