@@ -92,9 +92,14 @@ static bool stop_all(const struct target *target, struct tracer *tracer, struct 
 	if (!target_threads(target, &threads, &count, error))
 		return false;
 	bool ok = true;
-	for (size_t i = 0; ok && i < count; i++)
-		ok = tracer_seize(tracer, threads[i].tid, error) &&
-		     tracer_stop(tracer, threads[i].tid, 1000000, &registers, error);
+	for (size_t i = 0; ok && i < count; i++) {
+		struct error problem = {0};
+		ok = (tracer_seize(tracer, threads[i].tid, &problem) &&
+		      tracer_stop(tracer, threads[i].tid, 1000000, &registers, &problem)) ||
+		     problem.kind == ERROR_GONE; /* it has ended meanwhile */
+		if (!ok)
+			*error = problem;
+	}
 	free(threads);
 	return ok;
 }
