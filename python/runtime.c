@@ -182,9 +182,10 @@ static bool find_runtime(const struct module_table *table, const struct memory_r
 				continue;
 			if (try_module(table, module, memory, found, &problem))
 				return true;
-			/* A hole where something should be: not that the process has gone. */
+			/* A hole where something will be: not that the process has gone. */
 			if (problem.kind == ERROR_GONE && problem.os_errno == EFAULT)
-				problem.kind = ERROR_TORN;
+				error_set(&problem, ERROR_TORN,
+					  "the interpreter in %s is not initialised", module->name);
 			if (best.kind == ERROR_NONE || weight(problem.kind) > weight(best.kind))
 				best = problem;
 		}

@@ -45,8 +45,10 @@ ssize_t proc_read(int directory, const char *path, char *buffer, size_t size);
 int proc_open_regular(int directory, const char *path);
 
 /* What /proc/PID/stat says; false when the text does not look like it. */
+enum { PF_KTHREAD = 0x00200000 }; /* Linux include/linux/sched.h */
 struct proc_stat {
 	char state;
+	bool kernel_thread;
 	uint64_t start_time, start_code, start_stack;
 };
 bool proc_parse_stat(const char *text, struct proc_stat *stat);

@@ -45,7 +45,7 @@ ssize_t proc_read(int directory, const char *path, char *buffer, size_t size)
 /* "4242 (a) b) S 1 ...": the name is the process's own choice, so count from the last ")". */
 bool proc_parse_stat(const char *text, struct proc_stat *stat)
 {
-	enum { STATE = 3, START_TIME = 22, START_CODE = 26, START_STACK = 28 };
+	enum { STATE = 3, FLAGS = 9, START_TIME = 22, START_CODE = 26, START_STACK = 28 };
 	const char *at = strrchr(text, ')');
 	if (!at || at[1] != ' ' || !at[2])
 		return false;
@@ -57,7 +57,9 @@ bool proc_parse_stat(const char *text, struct proc_stat *stat)
 		if (end == at)
 			return false;
 		at = end;
-		if (field == START_TIME)
+		if (field == FLAGS)
+			stat->kernel_thread = value & PF_KTHREAD;
+		else if (field == START_TIME)
 			stat->start_time = value;
 		else if (field == START_CODE)
 			stat->start_code = value;
@@ -162,16 +164,24 @@ int target_open_proc(const struct target *target, const char *name)
 	return openat(target->directory, path, O_RDONLY | O_CLOEXEC);
 }
 
+/* It never had one, or has given it up: the memory goes first when a process ends. */
+static bool explain_no_program(const struct target *target, struct error *error)
+{
+	struct proc_stat stat;
+	if (read_stat(target, &stat) && stat.kernel_thread)
+		return error_set(error, ERROR_UNSUPPORTED,
+				 "process %d has no program of its own (a kernel thread)",
+				 (int)target->pid);
+	return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
+}
+
 static bool read_executable(struct target *target, struct error *error)
 {
 	char path[64], link[PATH_LIMIT];
 	living_path(target, "exe", path);
 	ssize_t size = readlinkat(target->directory, path, link, sizeof(link) - 1);
 	if (size < 0 && errno == ENOENT)
-		return error_set(error, ERROR_UNSUPPORTED,
-				 "process %d has no program of its own "
-				 "(a kernel thread)",
-				 (int)target->pid);
+		return explain_no_program(target, error);
 	if (size < 0)
 		return error_set_errno(error, errno, "cannot read process %d", (int)target->pid);
 	link[size] = '\0';

@@ -66,7 +66,7 @@ class Embedded:
         if not library or not include:
             raise Skip(f"no {'libpython.a' if static else 'libpython.so'}" if include
                        else "no Python.h")
-        folder = pathlib.Path(MODULES) / self.interpreter.name / "embed" / way.replace(", ", "-")
+        folder = pathlib.Path(MODULES) / "embed" / self.interpreter.name / way.replace(", ", "-")
         folder.mkdir(parents=True, exist_ok=True)
         out = folder / "server"     # a name that tells nothing
         source = FIXTURES / "native" / "embed.c"
