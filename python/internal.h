@@ -279,6 +279,12 @@ bool MUST_CHECK python_codes_read(const struct python_runtime *runtime,
 				  struct python_known_codes *known, struct walk_room *room,
 				  struct error *error);
 
+/* Makes known what python_codes_read has read, and reads what else python_stack_read needs. */
+bool MUST_CHECK python_stack_finish(const struct python_runtime *runtime,
+				    const struct memory_reader *memory, remote_addr tstate,
+				    struct python_known_codes *known, const struct walk_room *room,
+				    struct error *error);
+
 /* The room of a code cache: what python_stack_read walks in. */
 struct walk_room *python_code_cache_room(struct python_code_cache *cache);
 

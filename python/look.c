@@ -102,9 +102,29 @@ bool python_look_take(struct python_look *look, const struct python_view *view, 
 	return python_codes_read(view->runtime, view->memory, view->known, &look->room, error);
 }
 
+bool python_look_keep(const struct python_look *look, const struct python_view *view,
+		      struct error *error)
+{
+	return python_stack_finish(view->runtime, view->memory, view->tstate, view->known,
+				   &look->room, error);
+}
+
 size_t python_look_frames(const struct python_look *look)
 {
 	return look->room.frame_count;
+}
+
+uint64_t python_look_stamp(const struct python_look *look)
+{
+	const struct walk_room *room = &look->room;
+	uint64_t stamp = hash_pair(room->frame_count, look->tstate);
+	for (size_t i = 0; i < room->frame_count; i++) {
+		const struct raw_frame *frame = &room->frames[i];
+		stamp = hash_pair(
+			hash_pair(stamp, frame->address),
+			hash_pair(room->codes[frame->code].address, (uint64_t)frame->instruction));
+	}
+	return stamp ? stamp : 1;
 }
 
 /* ---- where it changes ---- */

@@ -206,7 +206,15 @@ void python_look_free(struct python_look *look); /* NULL accepted */
 bool MUST_CHECK python_look_take(struct python_look *look, const struct python_view *view,
 				 struct error *error);
 
+/* The view's last look, at a copy that is kept: its code objects are known from now on, and what
+ * else python_stack_read needs is read. */
+bool MUST_CHECK python_look_keep(const struct python_look *look, const struct python_view *view,
+				 struct error *error);
+
 size_t python_look_frames(const struct python_look *look);
+
+/* A number that changes, most likely, when any frame or its instruction does; never 0. */
+uint64_t python_look_stamp(const struct python_look *look);
 
 /*
  * Where the innermost frames and what leads to them change, by what the look, also a failed one,

@@ -136,13 +136,17 @@ bool python_codes_read(const struct python_runtime *runtime, const struct memory
 	return true;
 }
 
-static bool touch_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
-			struct python_known_codes *known, struct error *error)
+bool python_stack_finish(const struct python_runtime *runtime, const struct memory_reader *memory,
+			 remote_addr tstate, struct python_known_codes *known,
+			 const struct walk_room *room, struct error *error)
 {
-	if (!python_codes_read(runtime, memory, known, &known->room, error))
-		return false;
+	struct state_words ignored;
+	uint64_t stamp;
 	for (size_t i = 0; i < known->pending_count; i++)
 		table_put(&known->table, known->pending[i].address, known->pending[i].identity, 1);
+	if (!python_threads_stamp(runtime, memory, &stamp, error))
+		return false;
+	read_state(runtime, memory, tstate, room->tstate, &ignored);
 	return true;
 }
 
@@ -151,13 +155,10 @@ bool python_stack_touch(const struct python_runtime *runtime, const struct memor
 {
 	struct python_known_codes *own = known ? NULL : python_known_codes_new();
 	struct python_known_codes *codes = known ? known : own;
-	struct state_words ignored;
-	uint64_t stamp;
-	bool ok = walk_stack(runtime, memory, tstate, NULL, 0, true, &codes->room, error) &&
-		  touch_codes(runtime, memory, codes, error) &&
-		  python_threads_stamp(runtime, memory, &stamp, error);
-	if (ok)
-		read_state(runtime, memory, tstate, codes->room.tstate, &ignored);
+	struct walk_room *room = &codes->room;
+	bool ok = walk_stack(runtime, memory, tstate, NULL, 0, true, room, error) &&
+		  python_codes_read(runtime, memory, codes, room, error) &&
+		  python_stack_finish(runtime, memory, tstate, codes, room, error);
 	python_known_codes_free(own);
 	return ok;
 }

@@ -422,7 +422,8 @@ static void number_frames(struct decoder *decoder, const struct unwind_stack *na
 		const struct merged_frame *frame = &merged->frames[i];
 		if (!is_shown(decoder, frame))
 			continue;
-		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped;
+		bool idle =
+			decoder->mark_idle && frame == leaf && !raw->stopped && !raw->wait.running;
 		decoder->stack[decoder->stack_count++] =
 			merged_id(decoder, native, raw->runtime, frame, idle);
 	}
@@ -434,7 +435,7 @@ static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,
 	const struct python_stack *python = &decoder->python;
 	const struct merged_frame *leaf = leaf_of(decoder);
 	facts->known_to_python = known;
-	facts->salvaged = decoder->merged.salvaged;
+	facts->salvaged = decoder->merged.salvaged || raw->shortened;
 	facts->truncated = decoder->merged.truncated;
 	facts->native_leaf = leaf && leaf->kind == MERGED_NATIVE && raw->stopped;
 	if (native) {
@@ -494,7 +495,8 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	uint32_t states = 0;
 	if (python && !read_python(decoder, raw, native, &states, &error)) {
 		/* Without native frames there was nothing to find a stale record again with. */
-		const struct unwind_stack *help = native ? NULL : native_stack(decoder, raw);
+		bool possible = !native && raw->registers.known;
+		const struct unwind_stack *help = possible ? native_stack(decoder, raw) : NULL;
 		if (!help || !read_python(decoder, raw, help, &states, &error)) {
 			log_debug("python", "thread %d: %s", raw->tid, error.message);
 			return DECODE_TORN;

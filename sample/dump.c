@@ -4,7 +4,8 @@
  * all is copied, so that the kernel lets go of the target; the copies are decoded afterwards.
  * All running threads are stopped before any is read: a deadlock must be seen as one moment.
  * Blocked threads are read as they are; those whose stack cannot be told from the stack and
- * program counters alone are stopped in a second pass.
+ * program counters alone are stopped in a second pass. With --nonblocking none is stopped, and a
+ * running one is read until its stack stands still.
  */
 #include "sample/internal.h"
 
@@ -50,6 +51,8 @@ struct dumper {
 static bool must_stop(const struct dumper *dumper, const struct look *look)
 {
 	const struct session_options *options = dumper->options;
+	if (options->nonblocking)
+		return false;
 	return look->must_stop || options->unwinder == UNWINDER_PTRACE ||
 	       options->join == JOIN_FS_BASE;
 }
@@ -134,15 +137,32 @@ static void read_running(struct dumper *dumper, struct raw_sample **scratch)
 	free(registers);
 }
 
+static void read_unstopped(struct dumper *dumper, struct raw_sample **scratch)
+{
+	for (size_t i = 0; i < dumper->look_count; i++) {
+		struct look *look = &dumper->looks[i];
+		if (!look->again)
+			continue;
+		look->again = false;
+		look->result = take_unstopped(&dumper->taker, look->slot, *scratch);
+		if (look->result == TAKE_OK)
+			keep(look, scratch);
+	}
+}
+
 static void *take_pass(void *argument)
 {
 	struct dumper *dumper = argument;
 	struct raw_sample *scratch = raw_sample_new();
-	dumper->taker.tracer = tracer_new(dumper->target);
+	bool traced = !dumper->options->nonblocking;
+	dumper->taker.tracer = traced ? tracer_new(dumper->target) : NULL;
 	for (size_t i = 0; i < dumper->look_count; i++)
 		if (dumper->looks[i].again)
 			dumper->looks[i].again = !read_blocked(dumper, &dumper->looks[i], &scratch);
-	read_running(dumper, &scratch);
+	if (traced)
+		read_running(dumper, &scratch);
+	else
+		read_unstopped(dumper, &scratch);
 	tracer_free(dumper->taker.tracer);
 	raw_sample_free(scratch);
 	return NULL; /* the end of this thread detaches from the target */
@@ -225,10 +245,13 @@ static const char *problem_of(const struct look *look)
 		return "uninterruptible";
 	case TAKE_LATE:
 		return "it did not stop in time";
+	case TAKE_TORN:
 	case TAKE_OK:
 	case TAKE_MOVED:
 		break;
 	}
+	if (look->raw && look->raw->shortened)
+		return "its innermost frames changed each time they were read";
 	return look->slot->seen ? NULL : "it changed while it was read";
 }
 
@@ -340,6 +363,10 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 	dumper->taker.runtime = decoder_runtime(decoder);
 	dumper->taker.main_stack_end = decoder_main_stack_end(decoder);
 	join_init(&dumper->taker.join, dumper->options->join);
+	if (dumper->options->nonblocking)
+		dumper->taker.unstopped = unstopped_new();
+	dumper->taker.patience =
+		(struct patience){.tries = 1000, .for_whole = 1000, .ns = 500000000};
 	slots_init(&dumper->slots);
 	return slots_refresh(&dumper->slots, dumper->target, dumper->options, error) &&
 	       slots_check_wanted(&dumper->slots, dumper->target, dumper->options, error);
@@ -372,6 +399,7 @@ static void release(struct dumper *dumper)
 	slots_release(&dumper->slots);
 	join_release(&dumper->taker.join);
 	python_known_codes_free(dumper->taker.known);
+	unstopped_free(dumper->taker.unstopped);
 	decoder_release(&dumper->decoder);
 	target_free(dumper->target);
 }

@@ -52,7 +52,8 @@ struct raw_sample {
 	uint64_t pause_ns;    /* how long the thread was stopped; 0: it was not */
 	uint32_t allocations; /* made in the pause: none, but for new code objects */
 	struct registers registers;
-	bool stopped;		 /* false: blocked and read as it was */
+	bool stopped;		 /* false: read as it was, blocked or (wait.running) not */
+	bool shortened;		 /* inner frames changed while they were read and are left out */
 	bool unjoined;		 /* of a young thread that Python may know by now: see decode.c */
 	uint64_t epoch;		 /* how often the target had executed another program */
 	struct target_wait wait; /* of a blocked thread */
@@ -189,6 +190,7 @@ struct thread_slot {
 	unsigned unjoined_scans; /* looks at the list of threads since which Python does not know it
 				  */
 	struct prediction prediction;
+	struct python_recent recent;   /* --nonblocking */
 	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */
 	_Atomic bool wants_stop;       /* unwinding needed a register: stop it although blocked */
@@ -275,11 +277,20 @@ uint32_t join_by_thread_id(const struct join *join, uint64_t thread_id,
 /* The known thread_id among the RBX values of the outermost three frames; 0: none. */
 uint64_t join_rbx(const struct join *join, const struct unwind_stack *native);
 
+/* How long to try to read a thread that runs meanwhile. */
+struct patience {
+	unsigned tries;
+	unsigned for_whole; /* of them, how many accept nothing but all of the stack */
+	uint64_t ns;
+};
+
 /* ---- take.c: the pause ----------------------------------------------------------------------- */
 
 struct taker {
 	const struct target *target;
 	struct tracer *tracer;
+	struct unstopped *unstopped; /* --nonblocking: there is no tracer; NULL: there is */
+	struct patience patience;
 	struct python_known_codes *known;
 	const struct python_runtime *runtime; /* NULL: no Python (yet) */
 	const struct session_options *options;
@@ -294,13 +305,15 @@ enum take_result {
 	TAKE_GONE,	      /* the thread ended */
 	TAKE_UNINTERRUPTIBLE, /* it did not stop in time */
 	TAKE_LATE,	      /* it got no CPU to stop on in time */
+	TAKE_TORN,	      /* not stopped, and its stack changed at each look */
 	TAKE_MOVED,	      /* it was blocked and woke up while it was copied: stop it instead */
 };
 
 /* What a failed stop means. */
 enum take_result take_failure(const struct thread_slot *slot, const struct error *error);
 
-/* Stops the thread, copies, resumes it. `raw` is reset and filled. */
+/* Stops the thread, copies, resumes it; without a tracer as take_unstopped does. `raw` is reset and
+ * filled. */
 enum take_result take_running(struct taker *taker, struct thread_slot *slot,
 			      struct raw_sample *raw);
 
@@ -313,6 +326,18 @@ void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_samp
 
 /* After the thread runs again: remembers what to copy in one go next time. */
 void take_learn(struct thread_slot *slot, struct raw_sample *raw);
+
+/* ---- unstopped.c: a thread that runs while it is read --------------------------------------- */
+
+struct unstopped *unstopped_new(void);
+void unstopped_free(struct unstopped *looks); /* NULL accepted */
+
+/*
+ * Copies the Python stack of a thread that runs on, its thread states known: `raw` is reset and
+ * filled. GONE, or TORN when no part of it stood still.
+ */
+enum take_result take_unstopped(struct taker *taker, struct thread_slot *slot,
+				struct raw_sample *raw);
 
 /* ---- merge.c: one true stack ------------------------------------------------------------------
  */

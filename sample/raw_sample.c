@@ -295,7 +295,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->allocations = 0;
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
-	raw->stopped = raw->has_native = raw->unjoined = false;
+	raw->stopped = raw->shortened = raw->has_native = raw->unjoined = false;
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
 	raw->namespace_tid = 0;
@@ -472,6 +472,7 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->pause_ns = raw->pause_ns;
 	clone->registers = raw->registers;
 	clone->stopped = raw->stopped;
+	clone->shortened = raw->shortened;
 	clone->wait = raw->wait;
 	memcpy(clone->tstates, raw->tstates, sizeof(raw->tstates));
 	clone->tstate_count = raw->tstate_count;

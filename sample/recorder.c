@@ -32,6 +32,10 @@ static struct recorder *allocate(struct target *target, const struct session_opt
 	recorder->taker.options = &recorder->options;
 	recorder->taker.known = python_known_codes_new();
 	join_init(&recorder->taker.join, options->join);
+	if (options->nonblocking)
+		recorder->taker.unstopped = unstopped_new();
+	/* A stack that changes at every look is worth no more than the tick it belongs to. */
+	recorder->taker.patience = (struct patience){.tries = 4, .for_whole = 1, .ns = 20000000};
 	return recorder;
 }
 
@@ -114,6 +118,7 @@ static void gather_counts(struct recorder *recorder, struct profile_counts *coun
 	*counts = recorder->counts;
 	counts->late += atomic_load(&recorder->late);
 	counts->gone += atomic_load(&recorder->gone);
+	counts->torn += atomic_load(&recorder->torn);
 	counts->uninterruptible += atomic_load(&recorder->uninterruptible);
 	counts->dropped += atomic_load(&recorder->dropped);
 	uint64_t end = recorder->end_ns ? recorder->end_ns : clock_now_ns();
@@ -175,6 +180,8 @@ bool recorder_stop(struct recorder *recorder, struct error *error)
 	if (recorder->taker_started) {
 		/* Wakes it: a thread that sleeps until the next tick of 0.1 Hz must not. */
 		pthread_kill(recorder->taker_thread, SIGCHLD);
+		if (recorder->watcher)
+			watcher_wake(recorder->watcher);
 		pthread_join(recorder->taker_thread, NULL);
 	}
 	recorder->taker_started = false;
@@ -209,6 +216,8 @@ void recorder_free(struct recorder *recorder)
 	slots_release(&recorder->slots);
 	join_release(&recorder->taker.join);
 	python_known_codes_free(recorder->taker.known);
+	unstopped_free(recorder->taker.unstopped);
+	watcher_free(recorder->watcher);
 	target_free(recorder->target);
 	close(recorder->event_fd);
 	pthread_mutex_destroy(&recorder->lock);

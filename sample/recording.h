@@ -30,16 +30,17 @@ struct recorder {
 
 	/* the taker's own */
 	struct taker taker;
+	struct watcher *watcher; /* --nonblocking: instead of a tracer */
 	struct slots slots;
 	struct schedule schedule;
-	uint64_t scanned_ns, counted_ns;
+	uint64_t scanned_ns, counted_ns, watched_ns;
 	size_t thread_count;
 	size_t first_slot; /* where a tick begins: with those that the last one had no room for */
 
 	/* from the taker to the worker, and back */
 	struct queue queue;
 	_Atomic uint64_t epoch; /* how often the target has executed another program */
-	_Atomic uint64_t late, gone, uninterruptible, dropped;
+	_Atomic uint64_t late, gone, torn, uninterruptible, dropped;
 	_Atomic uint64_t ticks;
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;

@@ -20,6 +20,7 @@ struct session_options {
 	bool gil_only;	     /* only the thread that holds the GIL */
 	bool internals;	     /* keep the interpreter's own frames */
 	bool native_threads; /* threads that Python does not know */
+	bool nonblocking;    /* never stop a thread, trace nothing; Python frames only */
 	bool by_thread;	     /* a root frame for each thread */
 	enum join_method join;
 	enum unwinder_choice unwinder;
@@ -34,7 +35,8 @@ struct session_options {
 
 /*
  * One look at all threads of a process. Fills *dump (strings interned in `strings`, which must
- * outlive it). Running threads are stopped together for a moment, blocked ones are not touched.
+ * outlive it). Running threads are stopped together for a moment (unless nonblocking), blocked ones
+ * are not touched.
  * Fails with GONE, DENIED or SYSTEM; a process that is not Python, or of an unknown version, is no
  * failure (see dump.python_problem). *partial: some thread could not be read.
  */

@@ -121,6 +121,8 @@ enum take_result take_failure(const struct thread_slot *slot, const struct error
 
 enum take_result take_running(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
+	if (taker->unstopped)
+		return take_unstopped(taker, slot, raw);
 	raw_sample_reset(raw);
 	struct error error;
 	uint64_t allocations = alloc_count_here();

@@ -3,6 +3,8 @@
  * The taker thread: the only one that traces. At each tick it looks at every thread of the
  * target, takes those that count, and sleeps until the next tick or until a traced thread
  * reports a signal, which it passes on at once. When this thread ends, the kernel detaches all.
+ * With a watcher instead of a tracer (--nonblocking) nothing is traced: the end of the target is
+ * heard of, its exec is looked for.
  */
 #include "sample/recording.h"
 
@@ -16,6 +18,7 @@
 
 static const uint64_t SCAN_NS = 20000000; /* threads that came and went in pairs */
 static const uint64_t COUNT_NS = 4000000; /* between two looks at how many there are */
+static const uint64_t EXEC_NS = 2000000;  /* between two looks for exec, until there is Python */
 enum { YOUNG_SCANS = 50 };
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
@@ -90,6 +93,39 @@ static bool has_unjoined(struct recorder *recorder)
 	return found;
 }
 
+/* Another program runs now: the only thread left has the process's id. */
+static void follow_exec(struct recorder *recorder)
+{
+	slots_forget(&recorder->slots);
+	atomic_fetch_add(&recorder->epoch, 1);
+	recorder->taker.runtime = NULL;
+	recorder->taker.join.valid = false;
+	recorder->scanned_ns = 0;
+}
+
+/* What a tracer would be told. */
+static void watch(struct recorder *recorder)
+{
+	recorder->watched_ns = clock_now_ns();
+	switch (watcher_poll(recorder->watcher)) {
+	case TRACER_NOTHING:
+	case TRACER_THREAD_ENDED:
+		break;
+	case TRACER_EXEC:
+		follow_exec(recorder);
+		break;
+	case TRACER_PROCESS_ENDED:
+		end(recorder);
+		break;
+	}
+}
+
+static bool watch_is_due(const struct recorder *recorder, uint64_t now)
+{
+	uint64_t interval = recorder->taker.runtime ? SCAN_NS : EXEC_NS;
+	return recorder->watcher && now - recorder->watched_ns > interval;
+}
+
 static bool scan(struct recorder *recorder, uint64_t now)
 {
 	struct error error;
@@ -101,7 +137,7 @@ static bool scan(struct recorder *recorder, uint64_t now)
 	}
 	if (has_unjoined(recorder))
 		join_threads(recorder);
-	return seize_all(recorder);
+	return recorder->watcher || seize_all(recorder);
 }
 
 /* The worker opened another interpreter (start, exec): nothing known of the old one holds. */
@@ -144,6 +180,8 @@ static void check_join(struct recorder *recorder, const struct raw_sample *raw)
 static void follow_threads(struct recorder *recorder, uint64_t now)
 {
 	const struct taker *taker = &recorder->taker;
+	if (watch_is_due(recorder, now))
+		watch(recorder);
 	if (now - recorder->scanned_ns > SCAN_NS || threads_changed(recorder, now)) {
 		if (!scan(recorder, now))
 			return;
@@ -193,6 +231,9 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	case TAKE_LATE:
 		atomic_fetch_add(&recorder->late, 1);
 		break;
+	case TAKE_TORN:
+		atomic_fetch_add(&recorder->torn, 1);
+		break;
 	case TAKE_MOVED:
 		break;
 	}
@@ -209,7 +250,7 @@ static bool last_holds(struct thread_slot *slot, bool has_runs, uint64_t runs)
 static enum take_result take_idle(struct recorder *recorder, struct thread_slot *slot,
 				  const struct target_wait *wait, struct raw_sample *raw)
 {
-	enum take_result result = atomic_load(&slot->wants_stop)
+	enum take_result result = atomic_load(&slot->wants_stop) && !recorder->watcher
 					  ? take_running(&recorder->taker, slot, raw)
 					  : take_blocked(&recorder->taker, slot, wait, raw);
 	if (result == TAKE_MOVED)
@@ -239,20 +280,10 @@ static bool sample_thread(struct recorder *recorder, struct thread_slot *slot)
 		return false;
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, &wait, raw);
-	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped;
+	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped && !raw->wait.running;
 	slot->last_runs = runs;
 	deliver(recorder, slot, raw, result);
 	return true;
-}
-
-/* Another program runs now: the only thread left has the process's id. */
-static void follow_exec(struct recorder *recorder)
-{
-	slots_forget(&recorder->slots);
-	atomic_fetch_add(&recorder->epoch, 1);
-	recorder->taker.runtime = NULL;
-	recorder->taker.join.valid = false;
-	recorder->scanned_ns = 0;
 }
 
 static void forget(struct recorder *recorder, pid_t tid)
@@ -288,8 +319,14 @@ static void poll_events(struct recorder *recorder)
 
 static void sleep_until(struct recorder *recorder, uint64_t deadline)
 {
+	if (recorder->watcher) {
+		while (!atomic_load(&recorder->stop) && watcher_sleep(recorder->watcher, deadline))
+			watch(recorder);
+		return;
+	}
 	while (!atomic_load(&recorder->stop) && tracer_sleep(recorder->taker.tracer, deadline))
 		poll_events(recorder);
+	poll_events(recorder);
 }
 
 /* When there is no room for all, the next tick begins with those that went short. */
@@ -325,9 +362,13 @@ static void answer_start(struct recorder *recorder, bool well, const struct erro
 static bool begin(struct recorder *recorder)
 {
 	struct error error;
-	recorder->taker.tracer = tracer_new(recorder->target);
+	if (recorder->options.nonblocking)
+		recorder->watcher = watcher_new(recorder->target);
+	else
+		recorder->taker.tracer = tracer_new(recorder->target);
 	bool well =
-		tracer_seize(recorder->taker.tracer, target_pid(recorder->target), &error) &&
+		(recorder->watcher ||
+		 tracer_seize(recorder->taker.tracer, target_pid(recorder->target), &error)) &&
 		slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error) &&
 		slots_check_wanted(&recorder->slots, recorder->target, &recorder->options, &error);
 	answer_start(recorder, well, &error);
@@ -350,7 +391,6 @@ void *recorder_take(void *argument)
 				schedule_next(&recorder->schedule, clock_now_ns(), &late);
 			atomic_fetch_add(&recorder->late, late);
 			sleep_until(recorder, deadline);
-			poll_events(recorder);
 			if (!atomic_load(&recorder->stop))
 				tick(recorder);
 		}

@@ -20,7 +20,7 @@ enum { USAGE_STATUS = 2 };
 enum {
 	KEY_INTERNALS = 0x100, KEY_NATIVE_THREADS, KEY_JOIN, KEY_UNWINDER, KEY_FULL_FILENAMES,
 	KEY_THREAD, KEY_COLOR, KEY_DEBUG, KEY_USAGE, KEY_MODE, KEY_FLAME, KEY_ICICLE, KEY_TITLE,
-	KEY_MIN_WIDTH, KEY_CAPTURE
+	KEY_MIN_WIDTH, KEY_CAPTURE, KEY_NONBLOCKING
 };
 
 static const struct argp_option common_options[] = {
@@ -32,6 +32,8 @@ static const struct argp_option common_options[] = {
 	{ "native-threads", KEY_NATIVE_THREADS, "yes|no", 0, "Threads that Python does not know"
 	  " (OpenMP, BLAS, Rust); default: yes with --native", 2 },
 	{ "internals", KEY_INTERNALS, NULL, 0, "Keep the interpreter's own frames", 2 },
+	{ "nonblocking", KEY_NONBLOCKING, NULL, 0, "Never stop the process, and trace nothing; Python"
+	  " frames only, and a stack may be torn: what is seen to be is left out and counted", 2 },
 	{ "full-filenames", KEY_FULL_FILENAMES, NULL, 0, "Do not shorten paths", 3 },
 	{ "color", KEY_COLOR, "WHEN", 0, "auto (default), always or never; NO_COLOR is respected",
 	  3 },
@@ -219,12 +221,35 @@ static error_t print_version(const struct argp_state *state)
 	exit(EXIT_SUCCESS);
 }
 
+/* What needs registers, or a stack that stands still, needs a thread that is stopped. */
+static void check_nonblocking(const struct argp_state *state, const struct parse *parse)
+{
+	const struct options *options = parse->options;
+	if (!options->nonblocking)
+		return;
+	if (options->native)
+		argp_error(state, "--nonblocking and --native: the native stack of a thread that"
+				  " runs on cannot be read; leave out one of them");
+	if (parse->native_threads_given && options->native_threads)
+		argp_error(state, "--nonblocking and --native-threads=yes: threads that Python does"
+				  " not know have native frames only");
+	if (options->unwinder == UNWINDER_PTRACE)
+		argp_error(state, "--nonblocking and --unwinder=ptrace: that one unwinds stopped"
+				  " threads");
+	if (options->join == JOIN_FS_BASE || options->join == JOIN_RBX)
+		argp_error(state,
+			   "--nonblocking and --join=%s: registers are those of stopped"
+			   " threads; there is native-id and pthread-tid",
+			   options->join == JOIN_RBX ? "rbx" : "fs-base");
+}
+
 static void finish_common(const struct argp_state *state, struct parse *parse)
 {
 	struct options *options = parse->options;
 	options->color = choose_color(state, parse->color);
 	if (!parse->native_threads_given)
 		options->native_threads = options->native;
+	check_nonblocking(state, parse);
 }
 
 /* clang-format off */
@@ -239,6 +264,7 @@ static error_t parse_common(int key, char *value, struct argp_state *state)
 	case KEY_THREAD: add_thread(state, options, value); return 0;
 	case KEY_NATIVE_THREADS: return parse_native_threads(state, parse, value);
 	case KEY_INTERNALS: options->internals = true; return 0;
+	case KEY_NONBLOCKING: options->nonblocking = true; return 0;
 	case KEY_FULL_FILENAMES: options->full_filenames = true; return 0;
 	case KEY_COLOR: parse->color = value; return 0;
 	case KEY_JOIN: options->join = choose_join(state, value); return 0;

@@ -20,6 +20,8 @@ static int print_dump(const struct dump *dump, const struct options *options)
 		return report_error(&error, 0);
 	if (!output_file_write("-", text.text, text.size, &error))
 		return report_error(&error, 0);
+	if (options->nonblocking)
+		log_info("nothing was stopped: stacks of active threads may be torn");
 	return EXIT_DONE;
 }
 

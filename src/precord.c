@@ -60,11 +60,14 @@ static void show_progress(struct recording *recording)
 	recorder_status(recording->recorder, &status);
 	const struct profile_counts *counts = &status.counts;
 	unsigned seconds = (unsigned)(counts->elapsed_ns / 1000000000u);
-	fprintf(stderr,
-		"\r%02u:%02u  %s samples  %.1f Hz  %s late  %s torn  target stopped %.1f %%\033[K",
-		seconds / 60, seconds % 60, grouped(counts->samples, samples), status.achieved_rate,
-		grouped(counts->late, late), grouped(counts->torn, torn),
-		share(counts->stopped_ns, counts->elapsed_ns));
+	fprintf(stderr, "\r%02u:%02u  %s samples  %.1f Hz  %s late  %s torn", seconds / 60,
+		seconds % 60, grouped(counts->samples, samples), status.achieved_rate,
+		grouped(counts->late, late), grouped(counts->torn, torn));
+	if (recording->options.nonblocking)
+		fputs("  nothing stopped\033[K", stderr);
+	else
+		fprintf(stderr, "  target stopped %.1f %%\033[K",
+			share(counts->stopped_ns, counts->elapsed_ns));
 	fflush(stderr);
 	recording->progress_shown = true;
 }
@@ -78,7 +81,8 @@ static void end_progress(struct recording *recording)
 
 /* ---- what is written ---- */
 
-static void report_written(const struct options_output *output, const struct profile_counts *counts)
+static void report_written(const struct recording *recording, const struct options_output *output,
+			   const struct profile_counts *counts)
 {
 	char samples[32], late[32], torn[32], salvaged[32], guessed[32], gone[32];
 	struct strbuf more;
@@ -94,12 +98,13 @@ static void report_written(const struct options_output *output, const struct pro
 		strbuf_printf(&more, ", %llu contradicting",
 			      (unsigned long long)counts->contradictions);
 	log_info("wrote %s: %s samples, %llu threads, %.0f %% native; %s late, %s torn, "
-		 "%s salvaged, %s guessed, %s gone%s",
+		 "%s salvaged, %s guessed, %s gone%s%s",
 		 strcmp(output->path, "-") == 0 ? "standard output" : output->path,
 		 grouped(counts->samples, samples), (unsigned long long)counts->threads,
 		 share(counts->native_samples, counts->samples), grouped(counts->late, late),
 		 grouped(counts->torn, torn), grouped(counts->salvaged, salvaged),
-		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text);
+		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text,
+		 recording->options.nonblocking ? "; nothing was stopped: stacks may be torn" : "");
 	strbuf_release(&more);
 }
 
@@ -127,7 +132,7 @@ static bool write_outputs(struct recording *recording)
 	for (size_t i = 0; i < recording->options.output_count; i++) {
 		const struct options_output *output = &recording->options.outputs[i];
 		if (write_output(recording, &profile, output, &error)) {
-			report_written(output, &profile.counts);
+			report_written(recording, output, &profile.counts);
 			continue;
 		}
 		report_error(&error, 0);

@@ -46,6 +46,7 @@ struct session_options report_session_options(const struct options *options)
 		.gil_only = options->gil,
 		.internals = options->internals,
 		.native_threads = options->native_threads,
+		.nonblocking = options->nonblocking,
 		.by_thread = options->thread_roots,
 		.join = options->join,
 		.unwinder = options->unwinder,

@@ -112,6 +112,24 @@ static void native_threads_follow_native_unless_said_otherwise(void **state)
 	}
 }
 
+static void nonblocking_goes_with_what_needs_no_registers(void **state)
+{
+	(void)state;
+	static const char *const lines[] = {
+		"pdump --nonblocking 1",
+		"pdump --nonblocking --join=native-id -g -j 1",
+		"precord --join=pthread-tid --nonblocking -i -t 1",
+		"precord --nonblocking --unwinder=snapshot --native-threads=no -- ls --native",
+	};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		struct words words;
+		struct options options;
+		parse_line(lines[i], &words, &options);
+		assert_true(options.nonblocking);
+		assert_false(options.native || options.native_threads);
+	}
+}
+
 static void rates_may_have_a_unit(void **state)
 {
 	(void)state;
@@ -190,6 +208,12 @@ static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
 		{"pdump 1 2", "only one process"},
 		{"pdump --join=magic 1", "auto, native-id, fs-base, rbx, pthread-tid"},
 		{"pdump --unwinder=x 1", "snapshot, ptrace"},
+		{"pdump --native --nonblocking 1", "native stack of a thread that runs on"},
+		{"precord --nonblocking -n -- ls", "--nonblocking and --native"},
+		{"precord --nonblocking --unwinder=ptrace 1", "unwinds stopped threads"},
+		{"pdump --join=rbx --nonblocking 1", "there is native-id and pthread-tid"},
+		{"pdump --join=fs-base --nonblocking 1", "--join=fs-base: registers"},
+		{"precord --native-threads=yes --nonblocking 1", "native frames only"},
 		{"pdump --thread=x 1", "not a thread id"},
 		{"pdump --native-threads=maybe 1", "no, yes"},
 		{"pdump --color=blue 1", "auto, always, never"},
@@ -225,8 +249,8 @@ static void options_that_do_not_exist_yet_are_refused(void **state)
 {
 	(void)state;
 	static const char *const options[] = {
-		"-s",	     "--nonblocking", "--kernel",    "-l",	    "--locals", "--core=x",
-		"--watch=1", "--snapshot=1",  "--include=x", "--exclude=x", "--open",	"--live",
+		"-s",		"--kernel",    "-l",	      "--locals", "--core=x", "--watch=1",
+		"--snapshot=1", "--include=x", "--exclude=x", "--open",	  "--live",
 	};
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		char line[64], output[4096];
@@ -282,6 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_of_the_man_page),
 		cmocka_unit_test(native_threads_follow_native_unless_said_otherwise),
+		cmocka_unit_test(nonblocking_goes_with_what_needs_no_registers),
 		cmocka_unit_test(rates_may_have_a_unit),
 		cmocka_unit_test(everything_behind_two_dashes_is_the_command),
 		cmocka_unit_test(formats_come_from_the_suffix_or_from_f),

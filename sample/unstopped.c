@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A sample of a thread that runs on while it is read (--nonblocking). Its frames are copied, which
+ * takes tens of microseconds, then where the innermost ones change, twice in one call, then all of
+ * it again. What stands still in all of these was the thread's stack at a moment; inner frames that
+ * do not are left out (python/look.c has the argument). When nothing does, it is done again, a few
+ * times, and then the sample is torn.
+ *
+ *      ---[ all, as predicted; chase ]---[top][top]---[ all again ]--->  time
+ *                  base                  first second     again
+ */
+#include "sample/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+enum {
+	ROUNDS = 5,	   /* copies of the top, before all is copied anew */
+	MAX_STANDING = 16, /* frames that may be cut off the base when no round succeeds */
+	MAX_TOP = 24,	   /* ranges */
+	TOP_SIZE = 32 << 10,
+	REPEATS = 3, /* of a look, when it missed something that had to be copied late */
+};
+
+struct unstopped {
+	struct python_look *base, *first, *second, *again;
+	bool base_holds; /* its frames could be followed to the end */
+	bool shortened;	 /* inner frames were left out */
+	struct target_range top[2 * MAX_TOP];
+	size_t top_count, top_size;
+	uint8_t bytes[2 * TOP_SIZE];
+};
+
+/* Of one thread state at a time. */
+struct attempt {
+	struct unstopped *looks;
+	const struct target *target;
+	struct raw_sample *raw;
+	struct python_view view;
+};
+
+struct unstopped *unstopped_new(void)
+{
+	struct unstopped *looks = alloc_zeroed(1, sizeof(*looks));
+	looks->base = python_look_new();
+	looks->first = python_look_new();
+	looks->second = python_look_new();
+	looks->again = python_look_new();
+	return looks;
+}
+
+void unstopped_free(struct unstopped *looks)
+{
+	if (!looks)
+		return;
+	python_look_free(looks->base);
+	python_look_free(looks->first);
+	python_look_free(looks->second);
+	python_look_free(looks->again);
+	free(looks);
+}
+
+/* ---- copies ---- */
+
+static bool look(const struct attempt *attempt, struct python_look *into)
+{
+	struct error error;
+	if (python_look_take(into, &attempt->view, &error))
+		return true;
+	log_debug("sample", "%s", error.message);
+	return false;
+}
+
+/* Leaves out the ranges that cannot be read: what is beside a record may not be mapped. */
+static void drop_unreadable(const struct attempt *attempt)
+{
+	struct unstopped *looks = attempt->looks;
+	size_t kept = 0;
+	for (size_t i = 0; i < looks->top_count; i++)
+		if (looks->top[i].size <= TOP_SIZE &&
+		    target_read_ranges(attempt->target, &looks->top[i], 1, looks->bytes) ==
+			    (ssize_t)looks->top[i].size)
+			looks->top[kept++] = looks->top[i];
+	looks->top_count = kept;
+}
+
+/* One call, so that as little time as can be lies between the two copies. */
+static bool read_twice(const struct attempt *attempt)
+{
+	struct unstopped *looks = attempt->looks;
+	looks->top_size = 0;
+	for (size_t i = 0; i < looks->top_count; i++)
+		looks->top_size += looks->top[i].size;
+	if (looks->top_count == 0 || looks->top_size > TOP_SIZE)
+		return false;
+	memcpy(&looks->top[looks->top_count], looks->top, looks->top_count * sizeof(*looks->top));
+	return target_read_ranges(attempt->target, looks->top, 2 * looks->top_count,
+				  looks->bytes) == (ssize_t)(2 * looks->top_size);
+}
+
+static bool copy_top(const struct attempt *attempt)
+{
+	struct unstopped *looks = attempt->looks;
+	looks->top_count = python_look_top(looks->base, attempt->view.recent, looks->top, MAX_TOP);
+	if (read_twice(attempt))
+		return true;
+	drop_unreadable(attempt);
+	return read_twice(attempt);
+}
+
+/* Puts the first (0) or the second (1) copy of the top into the sample. */
+static bool show_top(const struct attempt *attempt, unsigned which)
+{
+	const struct unstopped *looks = attempt->looks;
+	const uint8_t *bytes = looks->bytes + which * looks->top_size;
+	for (size_t i = 0; i < looks->top_count; bytes += looks->top[i++].size)
+		if (!raw_sample_overwrite(attempt->raw, looks->top[i].address, bytes,
+					  looks->top[i].size))
+			return false;
+	return true;
+}
+
+/*
+ * A look at the sample with that copy of the top. What it needs and was not copied is read late,
+ * and part of it may be the top's: so that is put over it once more.
+ */
+static bool look_at_top(const struct attempt *attempt, unsigned which, struct python_look *into)
+{
+	for (unsigned i = 0; i < REPEATS; i++) {
+		size_t ranges = attempt->raw->range_count;
+		if (!show_top(attempt, which) || !look(attempt, into))
+			return false;
+		if (attempt->raw->range_count == ranges)
+			return true;
+	}
+	return false;
+}
+
+static bool rests(const struct unstopped *looks, const struct python_look *look)
+{
+	return python_look_rests_on(look, looks->base, looks->top, looks->top_count);
+}
+
+/* ---- what stood still ---- */
+
+enum outcome { CHANGED, WHOLE, SHORTENED };
+
+static bool apply(const struct attempt *attempt, const struct python_cut *cut)
+{
+	for (size_t i = 0; i < cut->patch_count; i++)
+		if (!raw_sample_overwrite(attempt->raw, cut->patches[i].address,
+					  &cut->patches[i].value, sizeof(cut->patches[i].value)))
+			return false;
+	return true;
+}
+
+/* The sample as it is shows the thread's stack: all of that must be in the copy by now. */
+static enum outcome keep(const struct attempt *attempt, enum outcome outcome)
+{
+	struct raw_sample *raw = attempt->raw;
+	struct error error;
+	size_t ranges = raw->range_count;
+	raw->read_count = 0; /* these are what the next sample needs */
+	if (!look(attempt, attempt->looks->again) || raw->range_count != ranges)
+		return CHANGED;
+	return python_look_keep(attempt->looks->again, &attempt->view, &error) ? outcome : CHANGED;
+}
+
+static void rebase(struct unstopped *looks, bool holds)
+{
+	struct python_look *base = looks->base;
+	looks->base = looks->first;
+	looks->first = base;
+	looks->base_holds = holds;
+}
+
+/* Looks at the top twice, then at all again. A first look that fails still tells where the top is.
+ */
+static enum outcome look_around(const struct attempt *attempt)
+{
+	struct unstopped *looks = attempt->looks;
+	struct python_cut cut, rest;
+	bool holds = look_at_top(attempt, 0, looks->first);
+	if (!holds || !looks->base_holds || !rests(looks, looks->first)) {
+		rebase(looks, holds);
+		return CHANGED;
+	}
+	if (!look_at_top(attempt, 1, looks->second) || !rests(looks, looks->second)) {
+		rebase(looks, true);
+		return CHANGED;
+	}
+	enum python_agreement top = python_looks_agree(looks->first, looks->second, &cut);
+	raw_sample_refresh(attempt->raw, attempt->target);
+	if (top == PYTHON_LOOKS_DIFFER || !look_at_top(attempt, 1, looks->again)) {
+		rebase(looks, true);
+		return CHANGED;
+	}
+	enum python_agreement all = python_looks_agree(looks->second, looks->again, &rest);
+	if (all == PYTHON_LOOKS_DIFFER)
+		return CHANGED;
+	bool more = rest.frames > cut.frames;
+	enum outcome outcome = (more ? all : top) == PYTHON_LOOKS_AGREE ? WHOLE : SHORTENED;
+	return apply(attempt, more ? &rest : &cut) ? keep(attempt, outcome) : CHANGED;
+}
+
+/*
+ * No look at the top came to anything. But those frames of the base that have not changed until now
+ * are the thread's still, or were until one of them went on by itself.
+ */
+static enum outcome keep_standing(const struct attempt *attempt)
+{
+	struct unstopped *looks = attempt->looks;
+	size_t count = python_look_frames(looks->base);
+	struct python_cut cut;
+	raw_sample_refresh(attempt->raw, attempt->target);
+	/* The innermost frame alone may have been left without a trace. */
+	for (size_t i = 1; i < count && i <= MAX_STANDING; i++) {
+		python_look_cut(looks->base, i, &cut);
+		if (!apply(attempt, &cut) || !look(attempt, looks->again))
+			continue;
+		if (python_looks_agree(looks->base, looks->again, &cut) == PYTHON_LOOKS_AGREE &&
+		    cut.patch_count == 0)
+			return keep(attempt, SHORTENED);
+	}
+	return CHANGED;
+}
+
+static enum outcome settle(const struct attempt *attempt, uint64_t until_ns)
+{
+	struct unstopped *looks = attempt->looks;
+	enum outcome outcome = CHANGED;
+	looks->base_holds = look(attempt, looks->base);
+	for (unsigned i = 0; i < ROUNDS && outcome == CHANGED; i++) {
+		if (clock_now_ns() > until_ns || !copy_top(attempt))
+			break;
+		outcome = look_around(attempt);
+	}
+	if (outcome == CHANGED && looks->base_holds)
+		outcome = keep_standing(attempt);
+	return outcome;
+}
+
+/* ---- the sample ---- */
+
+static void begin(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
+{
+	raw_sample_reset(raw);
+	raw->slot = slot;
+	raw->tid = slot->tid;
+	raw->time_ns = clock_now_ns();
+	raw->wait = (struct target_wait){.running = true, .number = -1};
+	raw->runtime = taker->runtime;
+	raw->tstate_count = slot->tstate_count;
+	memcpy(raw->tstates, slot->tstates, sizeof(raw->tstates));
+	raw->namespace_tid = slot->namespace_tid;
+	raw->thread_id = slot->thread_id;
+	raw->live = taker->target;
+	raw_sample_prefetch(raw, taker->target, slot->prediction.spans,
+			    slot->prediction.span_count);
+}
+
+/* What each thread state shows now, without regard to the copy. */
+static void stamp_all(struct attempt attempt, uint64_t stamps[RAW_MAX_TSTATES])
+{
+	attempt.view.memory = target_memory(attempt.target);
+	for (uint32_t i = 0; i < attempt.raw->tstate_count; i++) {
+		attempt.view.tstate = attempt.raw->tstates[i];
+		stamps[i] = look(&attempt, attempt.looks->again)
+				    ? python_look_stamp(attempt.looks->again)
+				    : 0;
+	}
+}
+
+/*
+ * Several thread states of one OS thread (sub-interpreters): it runs one of them, and all others
+ * must have stood still from before until after all were copied.
+ */
+static bool others_stood_still(const struct raw_sample *raw, const uint64_t before[RAW_MAX_TSTATES],
+			       const uint64_t after[RAW_MAX_TSTATES])
+{
+	uint32_t changed = 0;
+	for (uint32_t i = 0; i < raw->tstate_count; i++)
+		changed += before[i] == 0 || before[i] != after[i];
+	return changed <= 1;
+}
+
+static enum outcome settle_all(struct taker *taker, struct thread_slot *slot,
+			       struct raw_sample *raw, uint64_t until_ns)
+{
+	struct attempt attempt = {taker->unstopped,
+				  taker->target,
+				  raw,
+				  {taker->runtime, &raw->reader, 0, taker->known, &slot->recent}};
+	uint64_t before[RAW_MAX_TSTATES], after[RAW_MAX_TSTATES];
+	bool several = raw->tstate_count > 1;
+	enum outcome outcome = WHOLE;
+	if (several)
+		stamp_all(attempt, before);
+	for (uint32_t i = 0; i < raw->tstate_count && outcome == WHOLE; i++) {
+		attempt.view.tstate = raw->tstates[i];
+		outcome = settle(&attempt, until_ns);
+	}
+	if (!several)
+		return outcome;
+	stamp_all(attempt, after);
+	if (outcome == WHOLE && others_stood_still(raw, before, after))
+		return WHOLE;
+	/* Some may have been kept: their code objects were copied for nothing. */
+	python_known_codes_clear(taker->known);
+	return CHANGED;
+}
+
+enum take_result take_unstopped(struct taker *taker, struct thread_slot *slot,
+				struct raw_sample *raw)
+{
+	const struct patience *patience = &taker->patience;
+	uint64_t until_ns = clock_now_ns() + patience->ns;
+	struct target_wait now;
+	for (unsigned i = 0; i < patience->tries; i++) {
+		begin(taker, slot, raw);
+		enum outcome outcome = settle_all(taker, slot, raw, until_ns);
+		bool last = i >= patience->for_whole || clock_now_ns() > until_ns;
+		raw->shortened = outcome == SHORTENED;
+		raw->live = NULL;
+		if (outcome == WHOLE || (outcome == SHORTENED && last))
+			return TAKE_OK;
+		if (clock_now_ns() > until_ns)
+			break;
+		take_learn(slot, raw);
+	}
+	return target_thread_wait(slot->files, &now, NULL) ? TAKE_TORN : TAKE_GONE;
+}
