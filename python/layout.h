@@ -38,6 +38,7 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(tstate, cframe) /* 3.10 - 3.12: the newest entry record */                               \
 	X(tstate, root_cframe)                                                                     \
 	X(tstate, current_frame) /* 3.13+ */                                                       \
+	X(tstate, base_frame)	 /* 3.15+: a frame that only ends the chain */                     \
 	X(tstate, thread_id)                                                                       \
 	X(tstate, native_thread_id)                                                                \
 	X(tstate, id)                                                                              \

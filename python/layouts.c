@@ -150,7 +150,7 @@ enum { GIL = 0, NO_GIL = 16 };
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(912, 936), .interp_next = 7264,            \
 	.interp_id = 7272, .interp_threads_head = 7336, .interp_modules = 7592, GC_39(7512),       \
 	TSTATE_313(176, 248), OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),     \
-	.tag_mask = 3, .iframe_size = 88
+	.tstate_base_frame = 80, .tag_mask = 3, .iframe_size = 88
 /* 3.14 and later without the GIL: each thread may have its own copy of the instructions. */
 #define THREAD_LOCAL_BYTECODE                                                                      \
 	CODE_311(68, 192, 216, NO_GIL), .code_tlbc = 224, .iframe_tlbc_index = 72,                 \

@@ -207,8 +207,8 @@ static bool chunk_holds(const struct raw_chunk *chunk, remote_addr address, size
  */
 static struct raw_chunk *find_chunk(struct walk_room *room, remote_addr address, size_t size)
 {
-	size_t near = room->chunk_hit + 2 < room->chunk_count ? room->chunk_hit + 2
-							      : room->chunk_count;
+	size_t near =
+		room->chunk_hit + 2 < room->chunk_count ? room->chunk_hit + 2 : room->chunk_count;
 	for (size_t i = room->chunk_hit; i < near; i++)
 		if (chunk_holds(&room->chunks[i], address, size)) {
 			room->chunk_hit = i;
@@ -237,8 +237,8 @@ static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, 
 	struct raw_chunk *chunk = find_chunk(room, address, size);
 	if (!chunk || chunk->loaded)
 		return chunk;
-	room->bytes = alloc_room(room->bytes, &room->byte_capacity,
-				 room->byte_count + chunk->size, 1);
+	room->bytes =
+		alloc_room(room->bytes, &room->byte_capacity, room->byte_count + chunk->size, 1);
 	chunk->offset = room->byte_count;
 	chunk->loaded = memory_read(walk->memory, chunk->address, room->bytes + chunk->offset,
 				    chunk->size, NULL);
@@ -346,11 +346,14 @@ bool walk_add_frame(struct walk *walk, const struct frame_view *view, struct err
 static bool walk_shims(struct walk *walk, struct error *error)
 {
 	struct walk_room *room = walk->room;
-	remote_addr address = field_u64(room->tstate, walk->layout->tstate_current_frame);
+	const struct python_layout *layout = walk->layout;
+	remote_addr address = field_u64(room->tstate, layout->tstate_current_frame), end = 0;
 	struct loop_guard guard = {0, 0, 0};
 	size_t first = 0;
 	bool open = false;
-	while (address) {
+	if (layout->tstate_base_frame != LAYOUT_ABSENT)
+		end = field_u64(room->tstate, layout->tstate_base_frame);
+	while (address && address != end) {
 		struct frame_view view;
 		if (walk_is_loop(&guard, address))
 			return walk_loop_found(error);

@@ -55,6 +55,7 @@ PROBES = [
     Probe("tstate.cframe", 310, 312, at(TS, "cframe")),
     Probe("tstate.root_cframe", 310, 312, at(TS, "root_cframe")),
     Probe("tstate.current_frame", 313, LAST, at(TS, "current_frame")),
+    Probe("tstate.base_frame", 315, LAST, at(TS, "base_frame")),
     Probe("tstate.thread_id", 207, LAST, at(TS, "thread_id")),
     Probe("tstate.native_thread_id", 311, LAST, at(TS, "native_thread_id")),
     Probe("tstate.id", 307, LAST, at(TS, "id")),

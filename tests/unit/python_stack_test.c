@@ -92,11 +92,13 @@ static void no_frames_is_a_stack_too(void **state)
 		if (layout->tstate_frame != LAYOUT_ABSENT)
 			put64(world, TSTATE + layout->tstate_frame, 0);
 		if (layout->tstate_current_frame != LAYOUT_ABSENT)
-			put64(world, TSTATE + layout->tstate_current_frame, 0);
+			put64(world, TSTATE + layout->tstate_current_frame,
+			      layout->tstate_base_frame == LAYOUT_ABSENT ? 0 : BASE_FRAME);
 		if (layout->tstate_cframe != LAYOUT_ABSENT)
 			put64(world, TSTATE + layout->tstate_cframe,
 			      (remote_addr)TSTATE + layout->tstate_root_cframe);
 		expect_stack(world, false, "");
+		assert_int_equal(world->stack.activation_count, 0);
 		release_world(world);
 	}
 }

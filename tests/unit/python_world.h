@@ -20,6 +20,7 @@ enum {
 	MEMORY = 1 << 20,
 	RUNTIME = 0x1000,
 	TSTATE = 0x8000,
+	BASE_FRAME = TSTATE + 0x1000,
 	INTERPRETER = 0x10000, /* up to 64 KiB */
 	CHUNK = 0x20000,
 	CHUNK_SIZE = 0x4000,
@@ -179,6 +180,17 @@ static inline void make_record(struct world *world, unsigned activation, remote_
 	put64(world, TSTATE + layout->tstate_cframe, record_at(activation));
 }
 
+/* Where the chain ends; 0 where it just ends. */
+static inline remote_addr make_base_frame(struct world *world)
+{
+	const struct python_layout *layout = &world->runtime.layout;
+	if (layout->tstate_base_frame == LAYOUT_ABSENT)
+		return 0;
+	put64(world, TSTATE + layout->tstate_base_frame, BASE_FRAME);
+	world->bytes[BASE_FRAME + layout->iframe_owner] = 3;
+	return BASE_FRAME;
+}
+
 static inline void make_shim(struct world *world, unsigned activation, remote_addr previous)
 {
 	const struct python_layout *layout = &world->runtime.layout;
@@ -193,7 +205,7 @@ static inline void make_shim(struct world *world, unsigned activation, remote_ad
 static inline void make_stack(struct world *world)
 {
 	const struct python_layout *layout = &world->runtime.layout;
-	remote_addr previous = 0;
+	remote_addr previous = make_base_frame(world);
 	for (unsigned i = 0; i < 6; i++) {
 		bool starts = i % 2 == 0;
 		bool shims = layout->chain == CHAIN_CFRAME_SHIM || layout->chain == CHAIN_SHIM;
