@@ -31,61 +31,67 @@ enum group {
 	GROUP_COUNT,
 };
 
-/* One member: where the table has its word (bytes), what it must be but for the group's move. */
+/*
+ * One member: where the tables have its word (bytes; 0: not in this one), which must be its offset
+ * but for the group's move.
+ */
 struct member {
-	uint16_t field;		    /* offset in struct python_layout */
-	int16_t behind;		    /* the member stands so many bytes behind that field */
-	uint16_t at[TABLE_COUNT];   /* 0: not in the table */
-	uint16_t plus[TABLE_COUNT]; /* another word, to be added; 0: none */
+	uint16_t field; /* offset in struct python_layout */
+	int16_t behind; /* the member stands so many bytes behind that field */
 	enum group group;
+	uint16_t at[TABLE_COUNT];
+	uint16_t plus[TABLE_COUNT], less[TABLE_COUNT]; /* other words to be added or subtracted */
 };
 
 #define FIELD(name) offsetof(struct python_layout, name)
 
 static const struct member members[] = {
-	{FIELD(runtime_finalizing), 0, {32, 32, 32}, {0}, FIXED},
-	{FIELD(runtime_interpreters_head), 0, {40, 40, 40}, {0}, FIXED},
-	{FIELD(interp_id), 0, {56, 56, 56}, {0}, WITH_THREADS},
-	{FIELD(interp_next), 0, {64, 64, 64}, {0}, WITH_THREADS},
-	{FIELD(interp_threads_head), 0, {72, 72, 72}, {0}, WITH_THREADS},
-	{FIELD(interp_gc_collecting), 0, {80, 88, 88}, {576, 656, 760}, WITH_THREADS},
-	{FIELD(interp_modules), 0, {88, 96, 96}, {0}, WITH_MODULES},
-	{FIELD(interp_modules), -16, {96, 104, 104}, {0}, WITH_MODULES}, /* sysdict */
-	{FIELD(interp_modules), -8, {104, 112, 112}, {0}, WITH_MODULES}, /* builtins */
-	{FIELD(interp_gil), 0, {112, 120, 120}, {0}, FIXED},
-	{FIELD(tstate_next), -8, {160, 184, 184}, {0}, FIXED}, /* prev */
-	{FIELD(tstate_next), 0, {168, 192, 192}, {0}, FIXED},
-	{FIELD(tstate_interp), 0, {176, 200, 200}, {0}, FIXED},
-	{FIELD(tstate_current_frame), 0, {184, 208, 208}, {0}, FIXED},
-	{FIELD(tstate_thread_id), 0, {192, 216, 240}, {0}, FIXED},
-	{FIELD(tstate_native_thread_id), 0, {200, 224, 248}, {0}, FIXED},
-	{FIELD(tstate_datastack_chunk), 0, {208, 232, 256}, {0}, FIXED},
-	{FIELD(iframe_previous), 0, {232, 256, 320}, {0}, FIXED},
-	{FIELD(iframe_code), 0, {240, 264, 328}, {0}, FIXED},
-	{FIELD(iframe_instruction), 0, {248, 272, 336}, {0}, FIXED},
-	{FIELD(iframe_owner), 0, {264, 288, 352}, {0}, FIXED},
-	{FIELD(iframe_tlbc_index), 0, {0, 304, 368}, {0}, FIXED},
-	{FIELD(iframe_size), 0, {224, 248, 312}, {0}, FIXED},
-	{FIELD(code_filename), 0, {280, 320, 384}, {0}, FIXED},
-	{FIELD(code_name), 0, {296, 336, 400}, {0}, FIXED},
-	{FIELD(code_linetable), 0, {304, 344, 408}, {0}, FIXED},
-	{FIELD(code_firstlineno), 0, {312, 352, 416}, {0}, FIXED},
-	{FIELD(code_bytecode), 0, {344, 384, 448}, {0}, FIXED},
-	{FIELD(code_tlbc), 0, {0, 392, 456}, {0}, FIXED},
-	{FIELD(object_type), 0, {360, 408, 472}, {0}, FIXED},
-	{FIELD(object_var_size), 0, {520, 600, 696}, {0}, FIXED},
-	{FIELD(type_flags), 0, {392, 440, 504}, {0}, FIXED},
-	{FIELD(type_basicsize), 0, {0, 0, 512}, {0}, FIXED},
-	{FIELD(type_dictoffset), 0, {0, 0, 520}, {0}, FIXED},
-	{FIELD(type_cached_keys), 0, {0, 0, 536}, {0}, FIXED},
-	{FIELD(dict_keys), 0, {456, 536, 632}, {0}, FIXED},
-	{FIELD(dict_values), 0, {464, 544, 640}, {0}, FIXED},
-	{FIELD(integer_digits), 0, {504, 584, 680}, {0}, FIXED},
-	{FIELD(bytes_data), 0, {528, 608, 704}, {0}, FIXED},
-	{FIELD(unicode_state), 0, {544, 624, 720}, {0}, FIXED},
-	{FIELD(unicode_length), 0, {552, 632, 728}, {0}, FIXED},
-	{FIELD(unicode_ascii_size), 0, {560, 640, 736}, {0}, FIXED},
-	{FIELD(unicode_compact_size), 0, {0, 0, 744}, {0}, FIXED},
+	{FIELD(runtime_finalizing), 0, FIXED, {32, 32, 32}, {0}, {0}},
+	{FIELD(runtime_interpreters_head), 0, FIXED, {40, 40, 40}, {0}, {0}},
+	{FIELD(interp_id), 0, WITH_THREADS, {56, 56, 56}, {0}, {0}},
+	{FIELD(interp_next), 0, WITH_THREADS, {64, 64, 64}, {0}, {0}},
+	{FIELD(interp_threads_head), 0, WITH_THREADS, {72, 72, 72}, {0}, {0}},
+	{FIELD(interp_gc_collecting), 0, WITH_THREADS, {80, 88, 88}, {576, 656, 760}, {0}},
+	{FIELD(interp_modules), 0, WITH_MODULES, {88, 96, 96}, {0}, {0}},
+	{FIELD(interp_modules), -16, WITH_MODULES, {96, 104, 104}, {0}, {0}}, /* sysdict */
+	{FIELD(interp_modules), -8, WITH_MODULES, {104, 112, 112}, {0}, {0}}, /* builtins */
+	{FIELD(interp_gil), 0, FIXED, {112, 120, 120}, {0}, {0}},
+	/* These are given for the interpreter's own GIL, as a part of the interpreter. */
+	{FIELD(gil_locked), 0, FIXED, {136, 144, 144}, {0}, {120, 128, 128}},
+	{FIELD(gil_last_holder), 0, FIXED, {144, 152, 152}, {0}, {120, 128, 128}},
+	{FIELD(tstate_next), -8, FIXED, {160, 184, 184}, {0}, {0}}, /* prev */
+	{FIELD(tstate_next), 0, FIXED, {168, 192, 192}, {0}, {0}},
+	{FIELD(tstate_interp), 0, FIXED, {176, 200, 200}, {0}, {0}},
+	{FIELD(tstate_current_frame), 0, FIXED, {184, 208, 208}, {0}, {0}},
+	{FIELD(tstate_thread_id), 0, FIXED, {192, 216, 240}, {0}, {0}},
+	{FIELD(tstate_native_thread_id), 0, FIXED, {200, 224, 248}, {0}, {0}},
+	{FIELD(tstate_datastack_chunk), 0, FIXED, {208, 232, 256}, {0}, {0}},
+	{FIELD(iframe_previous), 0, FIXED, {232, 256, 320}, {0}, {0}},
+	{FIELD(iframe_code), 0, FIXED, {240, 264, 328}, {0}, {0}},
+	{FIELD(iframe_instruction), 0, FIXED, {248, 272, 336}, {0}, {0}},
+	{FIELD(iframe_owner), 0, FIXED, {264, 288, 352}, {0}, {0}},
+	{FIELD(iframe_tlbc_index), 0, FIXED, {0, 304, 368}, {0}, {0}},
+	{FIELD(iframe_size), 0, FIXED, {224, 248, 312}, {0}, {0}},
+	{FIELD(code_filename), 0, FIXED, {280, 320, 384}, {0}, {0}},
+	{FIELD(code_name), 0, FIXED, {296, 336, 400}, {0}, {0}},
+	{FIELD(code_linetable), 0, FIXED, {304, 344, 408}, {0}, {0}},
+	{FIELD(code_firstlineno), 0, FIXED, {312, 352, 416}, {0}, {0}},
+	{FIELD(code_bytecode), 0, FIXED, {344, 384, 448}, {0}, {0}},
+	{FIELD(code_tlbc), 0, FIXED, {0, 392, 456}, {0}, {0}},
+	{FIELD(object_type), 0, FIXED, {360, 408, 472}, {0}, {0}},
+	{FIELD(object_var_size), 0, FIXED, {520, 600, 696}, {0}, {0}},
+	{FIELD(type_flags), 0, FIXED, {392, 440, 504}, {0}, {0}},
+	{FIELD(type_basicsize), 0, FIXED, {0, 0, 512}, {0}, {0}},
+	{FIELD(type_dictoffset), 0, FIXED, {0, 0, 520}, {0}, {0}},
+	{FIELD(type_cached_keys), 0, FIXED, {0, 0, 536}, {0}, {0}},
+	{FIELD(dict_keys), 0, FIXED, {456, 536, 632}, {0}, {0}},
+	{FIELD(dict_values), 0, FIXED, {464, 544, 640}, {0}, {0}},
+	{FIELD(integer_digits), 0, FIXED, {504, 584, 680}, {0}, {0}},
+	{FIELD(bytes_data), 0, FIXED, {528, 608, 704}, {0}, {0}},
+	{FIELD(unicode_state), 0, FIXED, {544, 624, 720}, {0}, {0}},
+	{FIELD(unicode_length), 0, FIXED, {552, 632, 728}, {0}, {0}},
+	{FIELD(unicode_ascii_size), 0, FIXED, {560, 640, 736}, {0}, {0}},
+	{FIELD(unicode_compact_size), 0, FIXED, {0, 0, 744}, {0}, {0}},
 };
 
 static uint16_t *field_of(struct python_layout *layout, uint16_t field)
@@ -94,24 +100,24 @@ static uint16_t *field_of(struct python_layout *layout, uint16_t field)
 }
 
 /*
- * Moves a field of `layout` to where the target says, if that can be right. `moves` are the
- * groups' moves so far, `known` a bit for each that has one.
+ * Whether a member can be where the target says: where the row has it, or moved with the others of
+ * its group. `moves` are the groups' moves, `known` has a bit for each of which one member has
+ * told.
  */
-static bool follow(const struct member *member, uint64_t value, struct python_layout *layout,
+static bool agrees(const struct member *member, uint64_t value, struct python_layout *layout,
 		   int64_t moves[GROUP_COUNT], unsigned *known)
 {
-	uint16_t *offset = field_of(layout, member->field);
+	const uint16_t offset = *field_of(layout, member->field);
 	/* The macros that CPython fills the table with say 0 for a member that a build lacks. */
-	if (*offset == LAYOUT_ABSENT)
+	if (offset == LAYOUT_ABSENT)
 		return value == 0;
-	int64_t move = (int64_t)(value - ((uint64_t)*offset + (uint64_t)member->behind));
+	const int64_t move = (int64_t)(value - (uint64_t)(offset + member->behind));
 	if (!(*known & 1u << member->group)) {
 		moves[member->group] = move;
 		*known |= 1u << member->group;
 	}
-	if (move != moves[member->group] || move % 8 != 0)
-		return false;
-	return move >= -MAX_MOVE && move <= MAX_MOVE;
+	return move == moves[member->group] && move % 8 == 0 && move >= -MAX_MOVE &&
+	       move <= MAX_MOVE;
 }
 
 /* The table of the layout's version; TABLE_COUNT: none. */
@@ -142,6 +148,11 @@ static bool read_words(const struct python_layout *layout, enum offsets_table ta
 	return true;
 }
 
+static uint64_t word_or_0(const uint64_t *words, uint16_t at)
+{
+	return at ? words[at / 8] : 0;
+}
+
 bool python_debug_offsets_apply(struct python_layout *layout, const struct memory_reader *memory,
 				remote_addr runtime, uint32_t version, struct error *error)
 {
@@ -157,11 +168,12 @@ bool python_debug_offsets_apply(struct python_layout *layout, const struct memor
 	unsigned known = 1u << FIXED;
 	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++) {
 		const struct member *member = &members[i];
-		uint16_t at = member->at[table], plus = member->plus[table];
+		uint16_t at = member->at[table];
 		if (at == 0)
 			continue;
-		uint64_t value = words[at / 8] + (plus ? words[plus / 8] : 0);
-		if (!follow(member, value, layout, moves, &known))
+		uint64_t value = words[at / 8] + word_or_0(words, member->plus[table]) -
+				 word_or_0(words, member->less[table]);
+		if (!agrees(member, value, layout, moves, &known))
 			return error_set(error, ERROR_UNSUPPORTED,
 					 "this build of CPython %u.%u is laid out in a way that is "
 					 "not known (debug offset %u is %llu)",

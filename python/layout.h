@@ -181,6 +181,9 @@ struct python_layout {
 /* The row of a version, or NULL when there is none. */
 const struct python_layout *python_layout_find(unsigned major, unsigned minor, bool free_threaded);
 
+/* Puts right what a micro version has elsewhere than the later ones of its row. */
+void python_layout_set_micro(struct python_layout *layout, unsigned micro);
+
 /*
  * Moves every member of every object by so many bytes of header (a multiple of 8): for a build with
  * Py_TRACE_REFS, which has the row's `trace_refs` more.

@@ -287,6 +287,29 @@ const struct python_layout *python_layout_find(unsigned major, unsigned minor, b
 	return NULL;
 }
 
+/*
+ * Offsets by micro version. Every other release from 2.7.3 to 3.12.6, and of 3.13 and later what
+ * the target itself tells, is as the rows are.
+ */
+static const struct {
+	uint8_t major, minor, first, last; /* micro versions */
+	uint16_t field, offset;
+} moved[] = {
+	/* 3.7.4 aligned the heads of the collector's lists as a long double (Include/objimpl.h). */
+	{3, 7, 0, 3, offsetof(struct python_layout, runtime_gc_collecting), 544},
+	{3, 7, 0, 3, offsetof(struct python_layout, runtime_gil), 1176},
+	{3, 7, 0, 3, offsetof(struct python_layout, runtime_tstate_current), 1392},
+};
+
+void python_layout_set_micro(struct python_layout *layout, unsigned micro)
+{
+	for (size_t i = 0; i < sizeof(moved) / sizeof(*moved); i++)
+		if (moved[i].major == layout->major && moved[i].minor == layout->minor &&
+		    micro >= moved[i].first && micro <= moved[i].last)
+			memcpy((char *)layout + moved[i].field, &moved[i].offset,
+			       sizeof(moved[i].offset));
+}
+
 /* Structs of the field list that are objects; keys and values of a dict are not. */
 static bool is_in_object(const char *field)
 {

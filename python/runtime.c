@@ -26,6 +26,7 @@ static bool choose_layout(struct python_runtime *runtime, const struct python_ca
 		return error_set(error, ERROR_UNSUPPORTED, "%sCPython %s is not supported",
 				 version->free_threaded ? "free-threaded " : "", version->text);
 	runtime->layout = *row;
+	python_layout_set_micro(&runtime->layout, version->micro);
 	memcpy(runtime->version, version->text, sizeof(version->text));
 	if (candidate->places[SYMBOL_UCS2].found)
 		runtime->layout.unicode_width = 2;

@@ -257,12 +257,30 @@ static void more_header_moves_members_of_objects_alone(void **state)
 	}
 }
 
+static void early_micro_versions_differ(void **state)
+{
+	(void)state;
+	const struct python_layout *row;
+	for (size_t i = 0; (row = python_layout_row(i)) != NULL; i++)
+		for (unsigned micro = 0; micro < 30; micro++) {
+			struct python_layout layout = *row, expected = *row;
+			python_layout_set_micro(&layout, micro);
+			if (row->major == 3 && row->minor == 7 && micro <= 3) {
+				expected.runtime_gc_collecting = 544;
+				expected.runtime_gil = 1176;
+				expected.runtime_tstate_current = 1392;
+			}
+			assert_memory_equal(&layout, &expected, sizeof(layout));
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_found_by_version_and_build),
 		cmocka_unit_test(members_lie_inside_of_what_is_read),
 		cmocka_unit_test(rows_have_all_that_their_behaviours_need),
+		cmocka_unit_test(early_micro_versions_differ),
 		cmocka_unit_test(more_header_moves_members_of_objects_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
