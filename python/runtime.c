@@ -22,7 +22,8 @@ static bool choose_layout(struct python_runtime *runtime, const struct python_ca
 {
 	const struct python_layout *row =
 		python_layout_find(version->major, version->minor, version->free_threaded);
-	if (!row)
+	/* Members move until the last beta, "3.12.0b3": rows are of what came after. */
+	if (!row || strpbrk(version->text, "ab"))
 		return error_set(error, ERROR_UNSUPPORTED, "%sCPython %s is not supported",
 				 version->free_threaded ? "free-threaded " : "", version->text);
 	runtime->layout = *row;
@@ -112,32 +113,13 @@ static bool is_mapped(const struct module_table *table, const struct module *mod
 	return false;
 }
 
-/*
- * The executable as the loader places it: lowest. One that refers to variables of a library has
- * copies of them, which the library then uses as well.
- */
+/* The executable as the loader places it: lowest. */
 static const struct module *executable_of(const struct module_table *table)
 {
 	for (size_t i = 0; i < table->mapping_count; i++)
 		if (table->mappings[i].module)
 			return table->mappings[i].module;
 	return NULL;
-}
-
-static void take_over_variables(struct python_candidate *candidate,
-				const struct module_table *table)
-{
-	const struct module *executable = executable_of(table);
-	struct python_candidate other;
-	if (!executable || executable == candidate->module)
-		return;
-	bool named = python_candidate_init(&other, executable);
-	/* One with an interpreter of its own has all of it for itself. */
-	if (other.places[SYMBOL_HEAD_FUNCTION].found ||
-	    (!named && !other.places[SYMBOL_CODE_TYPE].found))
-		return;
-	candidate->data_module = executable;
-	memcpy(candidate->data_places, other.places, sizeof(other.places));
 }
 
 static bool try_module(const struct module_table *table, struct module *module,
@@ -148,7 +130,7 @@ static bool try_module(const struct module_table *table, struct module *module,
 	module->no_python = !python_candidate_init(&candidate, module);
 	if (module->no_python)
 		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
-	take_over_variables(&candidate, table);
+	python_candidate_take_over(&candidate, executable_of(table));
 	return try_places(&candidate, memory, found, error);
 }
 

@@ -142,7 +142,12 @@ static enum outcome open_with(struct mutation *mutation, remote_addr address, ui
 
 static int change_offsets(struct mutation *mutation)
 {
-	enum { MAX_TABLE = 4096, WORD = 8, SHOWN = 20 };
+	enum {
+		MAX_TABLE = 4096,
+		WORD = 8,
+		SHOWN = 20,
+		LEVEL = 8 /* PY_VERSION_HEX's lowest byte */
+	};
 	static const size_t sizes[] = {584, 760, 888}; /* 3.13, 3.14, 3.15 */
 	const struct python_runtime *runtime = mutation->runtime;
 	size_t minor = runtime->layout.minor - 13u, shown = 0;
@@ -163,7 +168,12 @@ static int change_offsets(struct mutation *mutation)
 	}
 	printf("%zu bytes: %zu refused, %zu same, %zu other\n", sizes[minor],
 	       mutation->counts[REFUSED], mutation->counts[SAME], mutation->counts[OTHER]);
-	return mutation->counts[OTHER] != 0;
+	/* An alpha or beta of this version, whatever it says of its offsets. */
+	bool early = open_with(mutation, runtime->address + LEVEL, 0xa1) != REFUSED ||
+		     open_with(mutation, runtime->address + LEVEL, 0xb1) != REFUSED;
+	if (early)
+		printf("an alpha or beta is not refused\n");
+	return early || mutation->counts[OTHER] != 0;
 }
 
 /* ---- the row ---- */
