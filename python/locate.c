@@ -38,6 +38,17 @@ bool python_candidate_init(struct python_candidate *candidate, const struct modu
 	return places[SYMBOL_RUNTIME].found || places[SYMBOL_CURRENT].found;
 }
 
+void python_candidate_take_over(struct python_candidate *candidate, const struct module *executable)
+{
+	struct module_place *places = candidate->data_places;
+	if (!executable || executable == candidate->module)
+		return;
+	module_find_exported(executable, symbol_names, SYMBOL_COUNT, places);
+	/* One with an interpreter of its own has all of it for itself. */
+	if (!places[SYMBOL_HEAD_FUNCTION].found)
+		candidate->data_module = executable;
+}
+
 remote_addr python_candidate_address(const struct python_candidate *candidate,
 				     enum python_symbol symbol)
 {

@@ -51,6 +51,13 @@ struct python_candidate {
 bool MUST_CHECK python_candidate_init(struct python_candidate *candidate,
 				      const struct module *module);
 
+/*
+ * An executable that refers to variables of a library has copies of them (copy relocations), which
+ * the library uses, too: they go before the candidate's own. NULL executable: nothing happens.
+ */
+void python_candidate_take_over(struct python_candidate *candidate,
+				const struct module *executable);
+
 /* The run-time address of a symbol; 0: not there. */
 remote_addr python_candidate_address(const struct python_candidate *candidate,
 				     enum python_symbol symbol);

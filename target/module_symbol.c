@@ -227,12 +227,17 @@ static void search_debug_file(const struct module *module, struct search *search
 	module_free(debug);
 }
 
-static void search_all(const struct module *module, struct search *search)
+static void search_exported(const struct module *module, struct search *search)
 {
 	if (module_section(module, ".dynsym"))
 		search_sections(module, ".dynsym", ".dynstr", search);
 	else
 		search_dynamic(module, search);
+}
+
+static void search_all(const struct module *module, struct search *search)
+{
+	search_exported(module, search);
 	search_sections(module, ".symtab", ".strtab", search);
 	search_debug_file(module, search);
 }
@@ -243,6 +248,15 @@ size_t module_find_symbols(const struct module *module, const char *const names[
 	struct search search = {.names = names, .places = places, .count = count, .missing = count};
 	memset(places, 0, count * sizeof(*places));
 	search_all(module, &search);
+	return count - search.missing;
+}
+
+size_t module_find_exported(const struct module *module, const char *const names[], size_t count,
+			    struct module_place places[])
+{
+	struct search search = {.names = names, .places = places, .count = count, .missing = count};
+	memset(places, 0, count * sizeof(*places));
+	search_exported(module, &search);
 	return count - search.missing;
 }
 

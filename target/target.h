@@ -324,6 +324,10 @@ struct module_place {
 size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
 			   struct module_place places[]);
 
+/* The same of the dynamic table alone: what other modules can see of this one. Cheap. */
+size_t module_find_exported(const struct module *module, const char *const names[], size_t count,
+			    struct module_place places[]);
+
 /*
  * The function of that name and what compilers split off or copied from it: all symbols NAME and
  * NAME.SUFFIX (".cold", ".part.0", ".constprop.1", ".llvm.123") with a size, of all three tables.

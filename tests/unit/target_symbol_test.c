@@ -54,6 +54,14 @@ static struct module *build(const char *name, const char *commands)
 	return add(path);
 }
 
+static void assert_exported(const struct module *module, const bool expected[COUNT])
+{
+	struct module_place places[COUNT];
+	module_find_exported(module, names, COUNT, places);
+	for (size_t i = 0; i < COUNT; i++)
+		assert_int_equal(places[i].found, expected[i]);
+}
+
 static void assert_found(const struct module *module, const bool expected[COUNT])
 {
 	struct module_place places[COUNT];
@@ -83,11 +91,13 @@ static void each_table_gives_what_it_has(void **state)
 	static const bool all[COUNT] = {true, true, true}, dynamic[COUNT] = {true, false, true};
 	struct module *module = build("full", "true");
 	assert_found(module, all);
+	assert_exported(module, dynamic);
 	assert_found(build("stripped", "strip stripped.so"), dynamic);
 	/* Without section headers the dynamic segment tells where the table is. */
 	module = build("headless", "strip headless.so");
 	module->section_count = 0;
 	assert_found(module, dynamic);
+	assert_exported(module, dynamic);
 }
 
 static void what_only_the_debug_file_has_is_found_there(void **state)
