@@ -71,6 +71,15 @@ static void keep(struct look *look, struct raw_sample **scratch)
 	look->again = false;
 }
 
+/* So that a stack of any depth is copied whole at the first look. Nobody else uses the table while
+ * a pass is under way. */
+static void note_stack_end(struct dumper *dumper, struct thread_slot *slot, remote_addr sp)
+{
+	const struct mapping *mapping = module_table_find(&dumper->decoder.modules, sp);
+	if (mapping && !mapping->module && !atomic_load(&slot->stack_end))
+		atomic_store(&slot->stack_end, mapping->end);
+}
+
 /* Reads a blocked thread without stopping it; false: it moved, or must be stopped. */
 static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sample **scratch)
 {
@@ -83,6 +92,7 @@ static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sa
 	look->active = wait.running;
 	if (wait.running || must_stop(dumper, look))
 		return false;
+	note_stack_end(dumper, look->slot, wait.sp);
 	look->result = take_blocked(&dumper->taker, look->slot, &wait, *scratch);
 	if (look->result == TAKE_MOVED)
 		return false;
@@ -129,6 +139,7 @@ static void read_running(struct dumper *dumper, struct raw_sample **scratch)
 			continue;
 		raw_sample_reset(*scratch);
 		(*scratch)->registers = registers[i];
+		note_stack_end(dumper, look->slot, registers[i].value[REGISTER_RSP]);
 		take_stopped(&dumper->taker, look->slot, *scratch);
 		keep(look, scratch);
 		look->stopped_now = false;
