@@ -63,6 +63,7 @@ static const struct member members[] = {
 	{FIELD(tstate_next), 0, FIXED, {168, 192, 192}, {0}, {0}},
 	{FIELD(tstate_interp), 0, FIXED, {176, 200, 200}, {0}, {0}},
 	{FIELD(tstate_current_frame), 0, FIXED, {184, 208, 208}, {0}, {0}},
+	{FIELD(tstate_base_frame), 0, FIXED, {0, 0, 216}, {0}, {0}},
 	{FIELD(tstate_thread_id), 0, FIXED, {192, 216, 240}, {0}, {0}},
 	{FIELD(tstate_native_thread_id), 0, FIXED, {200, 224, 248}, {0}, {0}},
 	{FIELD(tstate_datastack_chunk), 0, FIXED, {208, 232, 256}, {0}, {0}},
