@@ -76,9 +76,18 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 	const struct python_thread *found = NULL;
 	if (facts->known_to_python)
 		found = join_by_tstate(&recorder->decoder.join, raw->tstates[0]);
-	if (found)
-		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target),
-						found, recorder->strings);
+	if (found) {
+		/* What the list says of a thread state may be of the one that made it, or that had
+		 * its memory before. */
+		struct python_thread own = *found;
+		own.thread_id = facts->thread_id;
+		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target), &own,
+						recorder->strings);
+	}
+	/* pthread_self() may be the next thread's once this one has ended. */
+	struct target_thread thread;
+	if (slot->name && !target_thread_read(recorder->target, slot->tid, &thread))
+		slot->name = NULL;
 	slot->name_known = slot->name != NULL;
 	slot->name_tried_ns = raw->time_ns;
 	const char *name = slot->name ? slot->name : slot->comm;
