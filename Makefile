@@ -68,6 +68,11 @@ tests: $(UNIT_TESTS) $(TEST_TOOLS)
 check: all tests check-layers check-headers
 	@BUILD=$(BUILD) tests/run
 
+# On every interpreter that can be got, every test on each: takes hours.
+check-matrix: all tests check-layers check-headers
+	-@tests/interpreters --fetch
+	@ALL=1 TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} BUILD=$(BUILD) tests/run
+
 check-unit: $(UNIT_TESTS)
 	@BUILD=$(BUILD) tests/run unit
 
@@ -115,6 +120,6 @@ clean:
 
 -include $(OBJECTS:.o=.d) $(UNIT_TESTS:%=%.d) $(TEST_TOOLS:%=%.d)
 .DELETE_ON_ERROR:
-.PHONY: all tests check check-unit check-layers check-headers format-check bench install uninstall \
+.PHONY: all tests check check-matrix check-unit check-layers check-headers format-check bench install uninstall \
 	dist clean FORCE
 FORCE:

@@ -123,16 +123,33 @@ class Interpreter:
                 raise Skip("python3-numpy is not installed")
             return ""
         folder = CACHE / f"{self.name}-{'-'.join(names)}"
-        stamp = folder / ".installed"
+        stamp = folder / ".installed"       # says why they do not work, or nothing
         if not stamp.exists():
-            done = subprocess.run([self.path, "-m", "pip", "install", "-q", "--only-binary", ":all:",
-                                   "--target", folder, *names], capture_output=True, text=True,
-                                  timeout=600)
-            if done.returncode:
-                raise Skip(f"pip cannot install {' '.join(names)}: "
-                           f"{(done.stderr.strip().splitlines() or ['?'])[-1][:200]}")
-            stamp.touch()
+            self._install(folder, names)
+            done = subprocess.run([self.path, "-c", f"import {', '.join(names)}"],
+                                  env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True)
+            stamp.write_text((done.stderr.strip().splitlines() or ["?"])[-1] if done.returncode else "")
+        if stamp.read_text():
+            raise Skip(f"{self} cannot import {' '.join(names)}: {stamp.read_text()}")
         return str(folder)
+
+    def _install(self, folder, names):
+        """With its own pip, or with another Python's for what it is. Skip: no pip could."""
+        version = "".join(map(str, self.python))
+        build = self.name[len(self.name.rstrip("td")):]
+        abi = "cp27mu" if version == "27" else f"cp{version}" + ("t" if "t" in build else "")
+        other = ["--implementation", "cp", "--python-version", version, "--abi", abi, "--abi", "none"]
+        for platform in ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux1"):
+            other += ["--platform", platform + "_x86_64"]
+        told = []
+        for python, options in ((self.path, []), (sys.executable, other), ("python3", other)):
+            done = subprocess.run([python, "-m", "pip", "install", "-q", "--only-binary", ":all:",
+                                   *options, "--target", folder, *names], capture_output=True,
+                                  text=True, timeout=600)
+            if done.returncode == 0:
+                return
+            told += done.stderr.strip().splitlines()[-1:]
+        raise Skip(f"pip cannot install {' '.join(names)}: {(told or ['?'])[-1][:200]}")
 
 
 def interpreters(breadth="all"):
