@@ -53,6 +53,19 @@ struct walk_room *python_code_cache_room(struct python_code_cache *cache)
 	return &cache->room;
 }
 
+/* CPython 3.11 Python/pystate.c, _PyThreadState_PushFrame. */
+static uint64_t frame_size(const struct python_layout *layout, const uint8_t *code)
+{
+	if (layout->code_framesize != LAYOUT_ABSENT)
+		return sizeof(uint64_t) * field_u32(code, layout->code_framesize);
+	if (layout->code_nlocalsplus == LAYOUT_ABSENT)
+		return 0;
+	/* struct _PyInterpreterFrame has the first of the variables, too. */
+	const uint64_t words = (uint64_t)field_u32(code, layout->code_nlocalsplus) +
+			       field_u32(code, layout->code_stacksize) - 1;
+	return layout->iframe_size + sizeof(uint64_t) * words;
+}
+
 bool python_code_header_read(const struct python_runtime *runtime,
 			     const struct memory_reader *memory, remote_addr address,
 			     struct python_code_header *header, struct error *error)
@@ -75,6 +88,7 @@ bool python_code_header_read(const struct python_runtime *runtime,
 	header->name = field_u64(bytes, layout->code_name);
 	header->line_table = field_u64(bytes, layout->code_linetable);
 	header->bytecode = header->first_traceable = header->copies = 0;
+	header->frame_size = frame_size(layout, bytes);
 	if (layout->code_tlbc != LAYOUT_ABSENT)
 		header->copies = field_u64(bytes, layout->code_tlbc);
 	if (layout->code_bytecode != LAYOUT_ABSENT) {

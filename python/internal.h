@@ -173,6 +173,7 @@ struct python_code_header {
 	remote_addr bytecode;	  /* of the first instruction; 0: not in the object (<= 3.10) */
 	remote_addr copies;	  /* the threads' copies of the instructions; 0: none */
 	uint32_t first_traceable; /* bytes */
+	uint64_t frame_size;	  /* bytes of its frames on the data stack (3.11+) */
 	int32_t first_line;
 	bool used; /* by a frame of the walk */
 };
@@ -258,7 +259,7 @@ struct walk_room {
 	struct code_slot *code_slots; /* into codes, by hash of the address */
 	size_t code_slot_count;	      /* a power of two */
 	uint32_t code_stamp;	      /* slots of another stamp are free */
-	uint32_t skipped_records, rebuilt_records;
+	uint32_t skipped_records, rebuilt_records, relinked_frames;
 	uint8_t tstate[MAX_TSTATE];
 };
 void walk_room_release(struct walk_room *room);

@@ -69,6 +69,9 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(code, bytecode)  /* co_code_adaptive: the instructions, in the object itself */          \
 	X(code, tlbc)	   /* 3.14+, free-threaded: each thread's copies of the instructions */    \
 	X(code, firsttraceable)                                                                    \
+	X(code, framesize)   /* 3.12+: words of a frame on the data stack */                       \
+	X(code, nlocalsplus) /* 3.11: these, the next and what every frame has make it up */       \
+	X(code, stacksize)                                                                         \
 	X(code, size) /* of the header */                                                          \
 	X(object, type)                                                                            \
 	X(object, var_size)                                                                        \

@@ -140,17 +140,18 @@ enum { GIL = 0, NO_GIL = 16 };
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(608, 632), .interp_next = 7264,            \
 	.interp_id = 7272, .interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224),         \
 	OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),                           \
-	CODE_311(68, 184, 200, more), IFRAMES_313(70), .iframe_size = 80
+	CODE_311(68, 184, 200, more), .code_framesize = 76 + (more), IFRAMES_313(70),              \
+	.iframe_size = 80
 #define ALL_314(more)                                                                              \
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(784, 808), .interp_next = 7272,            \
 	.interp_id = 7280, .interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224),         \
 	OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more), .tag_mask = 3,            \
-	.iframe_size = 88
+	.code_framesize = 76 + (more), .iframe_size = 88
 #define ALL_315(more)                                                                              \
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(912, 936), .interp_next = 7264,            \
 	.interp_id = 7272, .interp_threads_head = 7336, .interp_modules = 7592, GC_39(7512),       \
 	TSTATE_313(176, 248), OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),     \
-	.tstate_base_frame = 80, .tag_mask = 3, .iframe_size = 88
+	.tstate_base_frame = 80, .tag_mask = 3, .code_framesize = 76 + (more), .iframe_size = 88
 /* 3.14 and later without the GIL: each thread may have its own copy of the instructions. */
 #define THREAD_LOCAL_BYTECODE                                                                      \
 	CODE_311(68, 192, 216, NO_GIL), .code_tlbc = 224, .iframe_tlbc_index = 72,                 \
@@ -218,6 +219,7 @@ static const struct python_layout rows[] = {
 		.iframe_instruction = 56, .iframe_is_entry = 68, .iframe_owner = 69,
 		.iframe_size = 80, CHUNKS,
 		CODE_311(72, 168, 184, GIL), .lines = PYTHON_LINES_311,
+		.code_nlocalsplus = 76, .code_stacksize = 68,
 		OBJECTS(GIL), STRINGS_33, INTEGERS_33, DICTS_311(GIL),
 		.attributes = ATTRIBUTES_DICT_AND_VALUES, .values_first = 0,
 		.instance_dict_before = 24, .instance_values_before = 32, .type_cached_keys = 872,
@@ -231,7 +233,7 @@ static const struct python_layout rows[] = {
 		.chain = CHAIN_CFRAME_SHIM, .shim_owner = 3, .iframe_code = 0,
 		.iframe_previous = 8, .iframe_instruction = 56, .iframe_owner = 70,
 		.iframe_size = 80, CHUNKS,
-		CODE_311(68, 176, 192, GIL), .lines = PYTHON_LINES_311,
+		CODE_311(68, 176, 192, GIL), .lines = PYTHON_LINES_311, .code_framesize = 76,
 		OBJECTS(GIL), STRINGS_312(GIL), INTEGERS_312, DICTS_311(GIL),
 		.attributes = ATTRIBUTES_TAGGED_WORD, .values_first = 0,
 		.instance_dict_before = 24, .type_cached_keys = 880,

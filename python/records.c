@@ -202,6 +202,45 @@ size_t walk_rebuild_records(struct walk *walk, size_t kept, const struct entry_r
 	return found;
 }
 
+/* True when the record's frames lead to `outer`; *entry as in add_run. */
+static bool joins(struct walk *walk, const struct entry_record *record, remote_addr outer,
+		  remote_addr *entry)
+{
+	const size_t count = walk->room->frame_count;
+	size_t visited = 0;
+	struct error ignored = {0};
+	const bool well = add_run(walk, record, outer, entry, &visited, &ignored);
+	walk->room->frame_count = count;
+	return well;
+}
+
+/*
+ * The newest record's frame may not be linked yet (newest.c): then its run begins with the one
+ * before. A record that is not filled in yet itself has to be told from that: the frame before
+ * was entered where the thread is now, and there is no other record between.
+ */
+static bool relink_newest(struct walk *walk, const struct entry_record *root, struct error *error)
+{
+	struct walk_room *room = walk->room;
+	struct entry_record newest = room->records[0], between;
+	const struct entry_record outer = room->record_count > 1 ? room->records[1] : *root;
+	const struct python_slice *slice = walk->slice_count ? &walk->slices[0] : NULL;
+	size_t visited = 0;
+	remote_addr entry;
+	if (walk_is_linked(walk, newest.current_frame) &&
+	    joins(walk, &newest, outer.current_frame, &entry))
+		return true;
+	if (!walk_frame_before(walk, newest.current_frame, &newest.current_frame, error))
+		return false;
+	if (!newest.current_frame || !joins(walk, &newest, outer.current_frame, &entry) ||
+	    (slice && (entry < slice->sp || entry >= slice->cfa)) ||
+	    find_inner(walk, newest.address, &outer, &visited, &between))
+		return true;
+	room->records[0] = newest;
+	room->relinked_frames = 1;
+	return true;
+}
+
 /* Adds the activations of all records. *skipped: the newest has not been filled in yet. */
 static bool add_records(struct walk *walk, const struct entry_record *root, size_t *visited,
 			bool *skipped, struct error *error)
@@ -242,6 +281,8 @@ bool walk_records(struct walk *walk, struct error *error)
 	bool complete = walk_list_records(walk);
 	if (room->record_count == 0)
 		return complete || error_set(error, ERROR_TORN, "no entry record");
+	if (complete && !relink_newest(walk, &root, error))
+		return false;
 	if (complete && add_records(walk, &root, &visited, &skipped, error)) {
 		/* Being entered: `previous` may have been left from an earlier use of the record's
 		 * memory and lead past records that lie between. */

@@ -29,7 +29,7 @@ static void reset_room(struct walk_room *room)
 	room->frame_count = room->activation_count = room->record_count = 0;
 	room->code_count = room->chunk_count = room->byte_count = 0;
 	room->chunk_hit = room->chunk_order_count = 0;
-	room->skipped_records = room->rebuilt_records = 0;
+	room->skipped_records = room->rebuilt_records = room->relinked_frames = 0;
 	if (++room->code_stamp == 0) {
 		memset(room->code_slots, 0, room->code_slot_count * sizeof(*room->code_slots));
 		room->code_stamp = 1;
@@ -230,6 +230,11 @@ static struct raw_chunk *find_chunk(struct walk_room *room, remote_addr address,
 	return &room->chunks[room->chunk_hit];
 }
 
+const struct raw_chunk *walk_find_chunk(struct walk *walk, remote_addr address)
+{
+	return find_chunk(walk->room, address, 1);
+}
+
 /* The same, copied now if it has not been. */
 static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, size_t size)
 {
@@ -353,6 +358,13 @@ static bool walk_shims(struct walk *walk, struct error *error)
 	bool open = false;
 	if (layout->tstate_base_frame != LAYOUT_ABSENT)
 		end = field_u64(room->tstate, layout->tstate_base_frame);
+	if (address && address != end && !walk_is_linked(walk, address)) {
+		remote_addr before;
+		if (!walk_frame_before(walk, address, &before, error))
+			return false;
+		address = before ? before : address;
+		room->relinked_frames = before != 0;
+	}
 	while (address && address != end) {
 		struct frame_view view;
 		if (walk_is_loop(&guard, address))

@@ -53,6 +53,9 @@ bool MUST_CHECK walk_push_frame(struct walk *walk, remote_addr address, int32_t 
 				uint32_t code, struct error *error);
 void walk_push_activation(struct walk *walk, remote_addr record, size_t first, size_t count);
 
+/* The chunk of the data stack that the address lies in; NULL: none. */
+const struct raw_chunk *walk_find_chunk(struct walk *walk, remote_addr address);
+
 /* Reads a frame, from its chunk where it is in one. */
 bool MUST_CHECK walk_read_record(struct walk *walk, remote_addr address, void *record, size_t size,
 				 struct error *error);
@@ -63,6 +66,15 @@ bool walk_is_dead(const struct walk *walk, const struct frame_view *frame);
 /* Adds the frame when Python itself would show it. */
 bool MUST_CHECK walk_add_frame(struct walk *walk, const struct frame_view *view,
 			       struct error *error);
+
+/*
+ * newest.c: whether the frame that a thread made its current one last is linked to the one before
+ * it, as far as one can see; and the one before it, 0: not found. TORN when that cannot be found
+ * out without the native stack.
+ */
+bool walk_is_linked(struct walk *walk, remote_addr address);
+bool MUST_CHECK walk_frame_before(struct walk *walk, remote_addr address, remote_addr *before,
+				  struct error *error);
 
 /* heap.c: follows frame objects (<= 3.9, 3.10). */
 bool MUST_CHECK walk_frames(struct walk *walk, struct error *error);

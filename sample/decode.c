@@ -298,8 +298,11 @@ static const struct unwind_stack *unwind_by_records(struct decoder *decoder,
 						    const struct unwind_stack *native)
 {
 	uint32_t states = 0;
-	if (!native || raw->has_native || (!native->guessed && native->end != UNWIND_END_NO_INFO) ||
-	    !read_python(decoder, raw, NULL, &states, NULL))
+	if (!native || raw->has_native || (!native->guessed && native->end != UNWIND_END_NO_INFO))
+		return native;
+	/* The innermost frame is right in any case: it has what the first may lack. */
+	if (!read_python(decoder, raw, NULL, &states, NULL) &&
+	    !read_python(decoder, raw, native, &states, NULL))
 		return native;
 	size_t count = states ? decoder->python.activation_count : 0;
 	decoder->anchors = alloc_room(decoder->anchors, &decoder->anchor_capacity, count + 1,

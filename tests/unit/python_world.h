@@ -33,6 +33,7 @@ enum {
 	COLLECTING = 0x3010,
 	GIL = 0x4000,
 	CODES = 6,
+	FRAME_SIZE = 128, /* in the chunk */
 };
 
 struct world {
@@ -120,6 +121,11 @@ static inline remote_addr make_code(struct world *world, const char *name)
 	put64(world, code + layout->code_linetable, lines);
 	if (layout->code_firsttraceable != LAYOUT_ABSENT)
 		put32(world, code + layout->code_firsttraceable, 1);
+	if (layout->code_framesize != LAYOUT_ABSENT)
+		put32(world, code + layout->code_framesize, FRAME_SIZE / 8);
+	if (layout->code_stacksize != LAYOUT_ABSENT)
+		put32(world, code + layout->code_stacksize,
+		      (FRAME_SIZE - layout->iframe_size) / 8 + 1);
 	return code;
 }
 
@@ -132,7 +138,7 @@ static inline bool has_frame_objects(const struct python_layout *layout)
 static inline remote_addr frame_at(const struct world *world, unsigned number)
 {
 	return has_frame_objects(&world->runtime.layout) ? 0x60000 + number * 0x200u
-							 : CHUNK + 64 + number * 128u;
+							 : CHUNK + 32 + number * FRAME_SIZE;
 }
 
 static inline remote_addr make_frame(struct world *world, unsigned number, remote_addr previous,
