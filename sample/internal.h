@@ -112,7 +112,7 @@ void raw_sample_prefetch_some(struct raw_sample *raw, const struct target *targe
 /* True when the range is in the copy. */
 bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size);
 
-/* The end of the prefetched range that holds the address; 0: none does. */
+/* The end of the range in the copy that holds the address; 0: none does. */
 remote_addr raw_sample_end_of(struct raw_sample *raw, remote_addr address);
 
 /* Adds a range whose bytes the caller fills in (replay, tests). NULL when there is no room. */

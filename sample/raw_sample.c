@@ -206,6 +206,10 @@ bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size)
 remote_addr raw_sample_end_of(struct raw_sample *raw, remote_addr address)
 {
 	const struct raw_range *range = find_span(raw, address, 1);
+	if (!range)
+		range = find_exact(raw, address, 1);
+	if (!range)
+		range = find_large(raw, address, 1);
 	return range ? range->address + range->size : 0;
 }
 

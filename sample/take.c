@@ -185,12 +185,11 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 void take_learn(struct thread_slot *slot, struct raw_sample *raw)
 {
 	remote_addr sp = raw->registers.value[REGISTER_RSP] - RED_ZONE;
+	/* What was copied as the stack, and not a byte more: the heap may begin right behind it. */
 	remote_addr end = raw_sample_end_of(raw, sp);
-	size_t stack = end - sp > RAW_UNKNOWN_STACK ? end - sp : RAW_UNKNOWN_STACK, kept = 0;
+	size_t stack = end ? end - sp : 0, kept = 0;
 	if (!prediction_is_due(&slot->prediction, raw->read_count, raw->late_reads))
 		return;
-	if (!end)
-		stack = RAW_UNKNOWN_STACK;
 	for (size_t i = 0; i < raw->read_count; i++)
 		if (raw->reads[i].address - sp >= stack)
 			raw->reads[kept++] = raw->reads[i];

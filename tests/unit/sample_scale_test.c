@@ -247,6 +247,35 @@ static void a_deep_stack_is_learned_from_now_and_then(void **state)
 	free(reads);
 }
 
+/* The heap may begin right behind a thread's stack: what lies there is needed next time, what lies
+ * on the stack comes with it. */
+static void only_reads_on_the_stack_are_not_learned(void **state)
+{
+	enum { SP = 0x100000, STACK = 0x8000 };
+	static const remote_addr addresses[] = {SP - 64, SP + 16, SP + STACK - 8, SP + STACK,
+						SP + STACK + 0x10000};
+	struct raw_sample *raw = raw_sample_new();
+	struct thread_slot slot = {0};
+	(void)state;
+	for (int prefetched = 0; prefetched < 2; prefetched++) {
+		raw_sample_reset(raw);
+		raw->registers.value[REGISTER_RSP] = SP;
+		if (prefetched)
+			raw_sample_add_span(raw, SP - 128, STACK + 128);
+		else
+			raw_sample_add(raw, SP - 128, STACK + 128);
+		raw->read_count = 0;
+		for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
+			raw->reads[raw->read_count++] = (struct target_range){addresses[i], 8};
+		take_learn(&slot, raw);
+		assert_int_equal(slot.prediction.count, 2);
+		assert_int_equal(slot.prediction.reads[0].address, SP + STACK);
+		assert_int_equal(slot.prediction.reads[1].address, SP + STACK + 0x10000);
+	}
+	prediction_release(&slot.prediction);
+	raw_sample_free(raw);
+}
+
 /* ---- threads that come and go ---- */
 
 static int wake[2];
@@ -307,6 +336,7 @@ int main(void)
 		cmocka_unit_test(a_queue_is_bound_in_bytes),
 		cmocka_unit_test(repeats_need_no_raw_sample_and_leave_room_for_them),
 		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
+		cmocka_unit_test(only_reads_on_the_stack_are_not_learned),
 		cmocka_unit_test(slots_of_ended_threads_are_freed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
