@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replay [-n] [-t] [--internals] FILE: decodes a file of raw samples (precord --capture) without
- * its process and prints the stacks as folded lines.
+ * replay [-n] [-t] [--internals] [--json] FILE: decodes a file of raw samples (precord --capture)
+ * without its process and prints the stacks as folded lines, or as JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "output/output.h"
 #include "sample/sample.h"
 
-static bool print_folded(const struct profile *profile)
+static bool print_profile(const struct profile *profile, enum output_format format)
 {
 	const struct output_options options = {.lines = true, .min_width = 0};
 	struct strbuf out;
 	struct error error;
 	strbuf_init(&out);
-	bool well = output_profile(profile, OUTPUT_FOLDED, &options, &out, &error);
+	bool well = output_profile(profile, format, &options, &out, &error);
 	if (well)
 		fwrite(out.text, 1, out.size, stdout);
 	else
@@ -28,6 +28,7 @@ static bool print_folded(const struct profile *profile)
 int main(int argc, char **argv)
 {
 	struct session_options options = {0};
+	enum output_format format = OUTPUT_FOLDED;
 	const char *file = NULL;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "-n") == 0)
@@ -36,11 +37,13 @@ int main(int argc, char **argv)
 			options.by_thread = true;
 		else if (strcmp(argv[i], "--internals") == 0)
 			options.internals = true;
+		else if (strcmp(argv[i], "--json") == 0)
+			format = OUTPUT_JSON;
 		else
 			file = argv[i];
 	}
 	if (!file) {
-		fputs("usage: replay [-n] [-t] [--internals] FILE\n", stderr);
+		fputs("usage: replay [-n] [-t] [--internals] [--json] FILE\n", stderr);
 		return 2;
 	}
 	struct interner *strings = interner_new();
@@ -56,7 +59,7 @@ int main(int argc, char **argv)
 		(unsigned long long)profile.counts.salvaged,
 		(unsigned long long)profile.counts.guessed,
 		(unsigned long long)profile.counts.truncated);
-	bool well = print_folded(&profile);
+	bool well = print_profile(&profile, format);
 	profile_release(&profile);
 	interner_free(strings);
 	return well ? 0 : 1;
