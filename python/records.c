@@ -40,8 +40,10 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 			break;
 		if ((view.is_shim || view.is_entry) && view.previous == outer)
 			return true;
-		if (view.is_shim || view.is_entry)
+		if (view.is_shim || (view.is_entry && view.owner != OWNED_BY_GENERATOR))
 			break;
+		/* CPython 3.11 _gen_throw: a generator that delegates is put on the stack without
+		 * an activation of its own, and still says that it is an entry. */
 		address = view.previous;
 		innermost = false;
 	}

@@ -236,6 +236,20 @@ static void popped_frames_are_not_shown(void **state)
 	release_world(world);
 }
 
+/* generator.throw() puts a generator that delegates on the stack without an activation of its own. */
+static void delegating_generators_are_no_entries(void **state)
+{
+	(void)state;
+	struct world *world = world_of(11);
+	const struct python_layout *layout = &world->runtime.layout;
+	world->bytes[frame_at(world, 3) + layout->iframe_is_entry] = 1;
+	world->bytes[frame_at(world, 3) + layout->iframe_owner] = 1;
+	expect_stack(world, false, "f5 f4 | f3 f2 | f1 f0 ");
+	expect_stack(world, true, "f5 f4 | f3 f2 | f1 f0 ");
+	assert_int_equal(world->stack.rebuilt_records, 0);
+	release_world(world);
+}
+
 static void expect_paired(struct world *world, const struct python_slice *native,
 			  const char *expected)
 {
@@ -468,6 +482,7 @@ int main(void)
 		cmocka_unit_test(records_not_filled_yet_are_skipped),
 		cmocka_unit_test(records_are_rebuilt_from_the_root),
 		cmocka_unit_test(popped_frames_are_not_shown),
+		cmocka_unit_test(delegating_generators_are_no_entries),
 		cmocka_unit_test(heap_frames_are_paired_from_the_outermost),
 		cmocka_unit_test(free_frames_are_in_no_stack),
 		cmocka_unit_test(shims_below_the_stack_pointer_are_torn),
