@@ -103,12 +103,14 @@ static bool skip_member(const uint8_t **at, const uint8_t *end, int64_t *offset)
 	return true;
 }
 
-static bool is_writable(const struct module *module, uint64_t vaddr)
+/* The bytes lie in one segment that may be written to, or executed. */
+static bool lies_in(const struct module *module, uint32_t flag, uint64_t vaddr, uint64_t size)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
 		const struct module_segment *segment = &module->segments[i];
-		if ((segment->flags & PF_W) && vaddr >= segment->vaddr &&
-		    vaddr - segment->vaddr + 8 <= segment->memory_size)
+		if ((segment->flags & flag) && vaddr >= segment->vaddr &&
+		    vaddr - segment->vaddr < segment->memory_size &&
+		    size <= segment->memory_size - (vaddr - segment->vaddr))
 			return true;
 	}
 	return false;
@@ -134,7 +136,7 @@ remote_addr python_returned_variable(const struct module *module, uint64_t funct
 		return 0;
 	}
 	if (is_return(at, end))
-		return is_writable(module, variable) ? module->load_bias + variable : 0;
+		return lies_in(module, PF_W, variable, 8) ? module->load_bias + variable : 0;
 	if (!skip_member(&at, end, &offset) || !is_return(at, end) ||
 	    !memory_read_u64(memory, module->load_bias + variable, &base, NULL))
 		return 0;
@@ -301,6 +303,8 @@ static void locate_eval(struct python_runtime *runtime)
 	for (size_t i = 0; i < 2 && !runtime->eval_count; i++) {
 		size_t count = module_find_parts(module, names[i], parts, EVAL_RANGES);
 		for (size_t k = 0; k < count; k++) {
+			if (!lies_in(module, PF_X, parts[k].vaddr, parts[k].size))
+				continue;
 			remote_addr start = module->load_bias + parts[k].vaddr;
 			runtime->eval[runtime->eval_count++] =
 				(struct python_range){start, start + parts[k].size};
