@@ -18,6 +18,7 @@ enum {
 	RECORD_AREA = 2048, /* bytes of the native stack, on either side of the newest record */
 	TOP_FRAMES = 6,	    /* innermost frames */
 	NOTED_FRAMES = 3,   /* of a look, that the next one may well see again */
+	SURE = 8,	    /* looks in a row that another outermost frame takes to be believed */
 };
 
 struct python_look {
@@ -73,6 +74,25 @@ static void note_frames(const struct python_look *look, struct python_recent *re
 	note(recent, field_u64(room->tstate, look->layout->tstate_frame));
 }
 
+/*
+ * The frame object of a generator that has just been left leads nowhere, and looks like a thread's
+ * outermost one. But that one changes seldom: when native code calls Python anew.
+ */
+static bool is_outermost(const struct python_look *look, struct python_recent *recent)
+{
+	const struct walk_room *room = &look->room;
+	if (!has_frame_objects(look->layout) || room->frame_count == 0)
+		return true;
+	remote_addr found = room->frames[room->frame_count - 1].address;
+	recent->others = found == recent->other ? recent->others + 1 : 1;
+	recent->other = found;
+	if (recent->others >= SURE)
+		recent->outermost = found;
+	if (found == recent->outermost)
+		recent->others = 0;
+	return found == recent->outermost;
+}
+
 /* A frame above the top of the data stack has been popped: what leads to it is out of date. */
 static bool none_is_popped(const struct python_look *look)
 {
@@ -99,6 +119,8 @@ bool python_look_take(struct python_look *look, const struct python_view *view, 
 		return false;
 	if (!none_is_popped(look))
 		return error_set(error, ERROR_TORN, "a frame in the chain has been popped");
+	if (!is_outermost(look, view->recent))
+		return error_set(error, ERROR_TORN, "another outermost frame than before");
 	return python_codes_read(view->runtime, view->memory, view->known, &look->room, error);
 }
 
@@ -280,7 +302,7 @@ void python_look_cut(const struct python_look *look, size_t innermost, struct py
 	const struct walk_room *room = &look->room;
 	remote_addr frame = room->frames[innermost].address;
 	size_t activation = activation_of(room, innermost);
-	cut->frames = innermost;
+	cut->kept = room->frame_count - innermost;
 	cut->patch_count = 0;
 	switch (layout->chain) {
 	case CHAIN_FRAMES:
@@ -307,10 +329,10 @@ enum python_agreement python_looks_agree(const struct python_look *earlier,
 {
 	const struct walk_room *a = &earlier->room, *b = &later->room;
 	size_t kept = common_frames(a, b);
-	*cut = (struct python_cut){0};
 	/* The frame in which they part ran by itself between them. */
 	if (kept < a->frame_count && kept < b->frame_count && same_frame(a, b, kept))
 		kept++;
+	*cut = (struct python_cut){.kept = kept};
 	if (kept == b->frame_count)
 		return PYTHON_LOOKS_AGREE;
 	if (kept == 0)

@@ -173,12 +173,16 @@ bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
 /* ---- a thread that runs while it is read: look.c ----------------------------------------------
  */
 
-/* The frame objects (CPython up to 3.10) that were the innermost ones lately; the last one first.
+/*
+ * What looks at a thread's frame objects (CPython up to 3.10) remember: those that were the
+ * innermost ones lately, the last one first, and the outermost one. Zeroed at first.
  */
 enum { PYTHON_RECENT = 8 };
 struct python_recent {
 	remote_addr frames[PYTHON_RECENT];
 	size_t count;
+	remote_addr outermost, other; /* other: what it was in the last looks instead */
+	unsigned others;	      /* how many looks in a row */
 };
 
 /* Whose frames are looked at, through which memory. */
@@ -238,7 +242,7 @@ struct python_patch {
 	uint64_t value;
 };
 struct python_cut {
-	size_t frames; /* that this leaves out */
+	size_t kept; /* frames that are left, the outermost ones */
 	struct python_patch patches[2];
 	size_t patch_count;
 };

@@ -27,11 +27,12 @@ enum {
 
 struct unstopped {
 	struct python_look *base, *first, *second, *again;
-	bool base_holds; /* its frames could be followed to the end */
-	bool shortened;	 /* inner frames were left out */
+	const struct python_look *latest; /* which tells where the top is, even if it failed */
+	bool base_holds;		  /* its frames could be followed to the end */
 	struct target_range top[2 * MAX_TOP];
 	size_t top_count, top_size;
 	uint8_t bytes[2 * TOP_SIZE];
+	struct python_recent recent[RAW_MAX_TSTATES]; /* of a thread that has several */
 };
 
 /* Of one thread state at a time. */
@@ -169,46 +170,43 @@ static enum outcome keep(const struct attempt *attempt, enum outcome outcome)
 	return python_look_keep(attempt->looks->again, &attempt->view, &error) ? outcome : CHANGED;
 }
 
-static void rebase(struct unstopped *looks, bool holds)
+static enum outcome rebase(struct unstopped *looks)
 {
 	struct python_look *base = looks->base;
 	looks->base = looks->first;
 	looks->first = base;
-	looks->base_holds = holds;
+	looks->latest = looks->base;
+	looks->base_holds = true;
+	return CHANGED;
 }
 
-/* Looks at the top twice, then at all again. A first look that fails still tells where the top is.
- */
+/* Looks at the top twice, then at all again. */
 static enum outcome look_around(const struct attempt *attempt)
 {
 	struct unstopped *looks = attempt->looks;
 	struct python_cut cut, rest;
-	bool holds = look_at_top(attempt, 0, looks->first);
-	if (!holds || !looks->base_holds || !rests(looks, looks->first)) {
-		rebase(looks, holds);
+	looks->latest = looks->first;
+	if (!look_at_top(attempt, 0, looks->first))
 		return CHANGED;
-	}
-	if (!look_at_top(attempt, 1, looks->second) || !rests(looks, looks->second)) {
-		rebase(looks, true);
-		return CHANGED;
-	}
+	if (!looks->base_holds || !rests(looks, looks->first))
+		return rebase(looks);
+	if (!look_at_top(attempt, 1, looks->second) || !rests(looks, looks->second))
+		return rebase(looks);
 	enum python_agreement top = python_looks_agree(looks->first, looks->second, &cut);
 	raw_sample_refresh(attempt->raw, attempt->target);
-	if (top == PYTHON_LOOKS_DIFFER || !look_at_top(attempt, 1, looks->again)) {
-		rebase(looks, true);
-		return CHANGED;
-	}
+	if (top == PYTHON_LOOKS_DIFFER || !look_at_top(attempt, 1, looks->again))
+		return rebase(looks);
 	enum python_agreement all = python_looks_agree(looks->second, looks->again, &rest);
 	if (all == PYTHON_LOOKS_DIFFER)
 		return CHANGED;
-	bool more = rest.frames > cut.frames;
-	enum outcome outcome = (more ? all : top) == PYTHON_LOOKS_AGREE ? WHOLE : SHORTENED;
-	return apply(attempt, more ? &rest : &cut) ? keep(attempt, outcome) : CHANGED;
+	bool less = rest.kept < cut.kept;
+	enum outcome outcome = (less ? all : top) == PYTHON_LOOKS_AGREE ? WHOLE : SHORTENED;
+	return apply(attempt, less ? &rest : &cut) ? keep(attempt, outcome) : CHANGED;
 }
 
 /*
- * No look at the top came to anything. But those frames of the base that have not changed until now
- * are the thread's still, or were until one of them went on by itself.
+ * No look at the top came to anything. But those frames of the base that are as they were are the
+ * thread's still, and the frame that called the first one that is not was the innermost meanwhile.
  */
 static enum outcome keep_standing(const struct attempt *attempt)
 {
@@ -216,8 +214,7 @@ static enum outcome keep_standing(const struct attempt *attempt)
 	size_t count = python_look_frames(looks->base);
 	struct python_cut cut;
 	raw_sample_refresh(attempt->raw, attempt->target);
-	/* The innermost frame alone may have been left without a trace. */
-	for (size_t i = 1; i < count && i <= MAX_STANDING; i++) {
+	for (size_t i = 0; i < count && i <= MAX_STANDING; i++) {
 		python_look_cut(looks->base, i, &cut);
 		if (!apply(attempt, &cut) || !look(attempt, looks->again))
 			continue;
@@ -233,6 +230,7 @@ static enum outcome settle(const struct attempt *attempt, uint64_t until_ns)
 	struct unstopped *looks = attempt->looks;
 	enum outcome outcome = CHANGED;
 	looks->base_holds = look(attempt, looks->base);
+	looks->latest = looks->base;
 	for (unsigned i = 0; i < ROUNDS && outcome == CHANGED; i++) {
 		if (clock_now_ns() > until_ns || !copy_top(attempt))
 			break;
@@ -268,6 +266,7 @@ static void stamp_all(struct attempt attempt, uint64_t stamps[RAW_MAX_TSTATES])
 	attempt.view.memory = target_memory(attempt.target);
 	for (uint32_t i = 0; i < attempt.raw->tstate_count; i++) {
 		attempt.view.tstate = attempt.raw->tstates[i];
+		attempt.view.recent = &attempt.looks->recent[i];
 		stamps[i] = look(&attempt, attempt.looks->again)
 				    ? python_look_stamp(attempt.looks->again)
 				    : 0;
@@ -301,6 +300,8 @@ static enum outcome settle_all(struct taker *taker, struct thread_slot *slot,
 		stamp_all(attempt, before);
 	for (uint32_t i = 0; i < raw->tstate_count && outcome == WHOLE; i++) {
 		attempt.view.tstate = raw->tstates[i];
+		if (several)
+			attempt.view.recent = &taker->unstopped->recent[i];
 		outcome = settle(&attempt, until_ns);
 	}
 	if (!several)
@@ -319,6 +320,7 @@ enum take_result take_unstopped(struct taker *taker, struct thread_slot *slot,
 	const struct patience *patience = &taker->patience;
 	uint64_t until_ns = clock_now_ns() + patience->ns;
 	struct target_wait now;
+	memset(taker->unstopped->recent, 0, sizeof(taker->unstopped->recent));
 	for (unsigned i = 0; i < patience->tries; i++) {
 		begin(taker, slot, raw);
 		enum outcome outcome = settle_all(taker, slot, raw, until_ns);
