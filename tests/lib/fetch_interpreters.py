@@ -241,7 +241,7 @@ ENTER = """#!/bin/sh
 PYTHON_ROOT=$(cd "$(dirname "$0")/../root" && pwd) || exit 126
 export PYTHON_ROOT
 exec unshare --mount --propagation private /bin/sh -c '
-	for folder in /*; do
+	for folder in /* /var/* /usr/local /usr/src; do
 		[ -d "$folder" ] && [ ! -L "$folder" ] || continue
 		case $folder in
 		/usr | /etc | /var | /bin | /sbin | /lib* | /lost+found) continue ;;
