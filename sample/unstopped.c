@@ -40,6 +40,7 @@ struct attempt {
 	struct unstopped *looks;
 	const struct target *target;
 	struct raw_sample *raw;
+	size_t reads; /* of the thread states before */
 	struct python_view view;
 };
 
@@ -105,7 +106,8 @@ static bool read_twice(const struct attempt *attempt)
 static bool copy_top(const struct attempt *attempt)
 {
 	struct unstopped *looks = attempt->looks;
-	looks->top_count = python_look_top(looks->base, attempt->view.recent, looks->top, MAX_TOP);
+	looks->top_count =
+		python_look_top(looks->latest, attempt->view.recent, looks->top, MAX_TOP);
 	if (read_twice(attempt))
 		return true;
 	drop_unreadable(attempt);
@@ -164,7 +166,7 @@ static enum outcome keep(const struct attempt *attempt, enum outcome outcome)
 	struct raw_sample *raw = attempt->raw;
 	struct error error;
 	size_t ranges = raw->range_count;
-	raw->read_count = 0; /* these are what the next sample needs */
+	raw->read_count = attempt->reads; /* the next sample needs those of this look */
 	if (!look(attempt, attempt->looks->again) || raw->range_count != ranges)
 		return CHANGED;
 	return python_look_keep(attempt->looks->again, &attempt->view, &error) ? outcome : CHANGED;
@@ -292,6 +294,7 @@ static enum outcome settle_all(struct taker *taker, struct thread_slot *slot,
 	struct attempt attempt = {taker->unstopped,
 				  taker->target,
 				  raw,
+				  0,
 				  {taker->runtime, &raw->reader, 0, taker->known, &slot->recent}};
 	uint64_t before[RAW_MAX_TSTATES], after[RAW_MAX_TSTATES];
 	bool several = raw->tstate_count > 1;
@@ -300,6 +303,7 @@ static enum outcome settle_all(struct taker *taker, struct thread_slot *slot,
 		stamp_all(attempt, before);
 	for (uint32_t i = 0; i < raw->tstate_count && outcome == WHOLE; i++) {
 		attempt.view.tstate = raw->tstates[i];
+		attempt.reads = raw->read_count;
 		if (several)
 			attempt.view.recent = &taker->unstopped->recent[i];
 		outcome = settle(&attempt, until_ns);
