@@ -5,7 +5,12 @@
  */
 #include "tests/unit/python_world.h"
 
-enum { FRAME = 128, FRAME_OBJECT = 512, HEADER = 64, PER_CHUNK = (CHUNK_SIZE - HEADER) / FRAME };
+enum {
+	FRAME = FRAME_SIZE,
+	FRAME_OBJECT = 512,
+	HEADER = 32,
+	PER_CHUNK = (CHUNK_SIZE - HEADER) / FRAME
+};
 
 /* More frames, inside of those of a world: in chunks and, each so many-th, a generator's own. */
 struct deep_memory {
@@ -43,6 +48,14 @@ static bool is_generator(const struct deep_memory *deep, size_t number)
 	return deep->each_generator && number % deep->each_generator == 1;
 }
 
+/* Its place among the frames of the chunks, which stand end to end: a generator's own is elsewhere.
+ */
+static size_t slot_of(const struct deep_memory *deep, size_t number)
+{
+	size_t each = deep->each_generator;
+	return each && number > 1 ? number - ((number - 2) / each + 1) : number;
+}
+
 /* Chunks lie in an order of their own; a chunk's frames stand one above the other. */
 static remote_addr chunk_address(const struct deep_memory *deep, size_t chunk)
 {
@@ -57,8 +70,9 @@ static remote_addr deep_frame(const struct deep_memory *deep, size_t number)
 		return DEEP + number * FRAME_OBJECT;
 	if (is_generator(deep, number))
 		return deep->generators + number * FRAME;
-	return chunk_address(deep, number / PER_CHUNK) + HEADER +
-	       (PER_CHUNK - 1 - number % PER_CHUNK) * FRAME;
+	size_t slot = slot_of(deep, number);
+	return chunk_address(deep, slot / PER_CHUNK) + HEADER +
+	       (PER_CHUNK - 1 - slot % PER_CHUNK) * FRAME;
 }
 
 static void make_deep_frames(struct deep_memory *deep)
@@ -98,7 +112,7 @@ static void make_deep_chunks(struct deep_memory *deep)
 	}
 	put64(deep->world, TSTATE + layout->tstate_datastack_chunk, chunk_address(deep, 0));
 	put64(deep->world, TSTATE + layout->tstate_datastack_top,
-	      chunk_address(deep, 0) + CHUNK_SIZE);
+	      chunk_address(deep, 0) + HEADER + PER_CHUNK * FRAME);
 }
 
 /* 3.10 has a record for each frame object. */
@@ -153,11 +167,12 @@ static struct cost allowed(const struct deep_memory *deep)
 	const struct python_layout *layout = &deep->world->runtime.layout;
 	size_t generators = deep->each_generator ? deep->depth / deep->each_generator : 0;
 	size_t records = layout->chain == CHAIN_HEAP_FRAMES ? deep->depth : 0;
-	/* One read a frame object, a record, a generator's frame; two a chunk. */
-	size_t apart = has_frame_objects(layout) ? deep->depth + records : generators;
+	/* One read a frame object and a record, two a generator's frame (3.11, 3.12: the newest
+	 * record is tried first) and a chunk. */
+	size_t apart = has_frame_objects(layout) ? deep->depth + records : 2 * generators;
 	size_t chunks = has_frame_objects(layout) ? 0 : deep->depth / PER_CHUNK + 1;
 	return (struct cost){200 + apart + 2 * chunks,
-			     20000 + apart * FRAME_OBJECT / 2 + chunks * (CHUNK_SIZE + HEADER)};
+			     24000 + apart * FRAME_OBJECT / 2 + chunks * (CHUNK_SIZE + HEADER)};
 }
 
 static void expect_cost(const struct deep_memory *deep, const char *what)
