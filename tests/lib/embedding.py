@@ -59,6 +59,16 @@ class Embedded:
                           os.path.dirname(self.program) + "/../lib"])
 
     def build(self, way):
+        """The program; Skip when it cannot be made, or does not run an empty file."""
+        out = self.link(way)
+        done = subprocess.run(self.command(out, os.devnull), capture_output=True, text=True,
+                              timeout=60, env={**os.environ, **self.environment()})
+        if done.returncode:
+            raise Skip(f"the program ends with {done.returncode} by itself: "
+                       f"{(done.stderr.strip().splitlines() or ['it says nothing'])[-1][-200:]}")
+        return out
+
+    def link(self, way):
         static, flags, strip = WAYS[way]
         library = self.library(static)
         include = next((folder for folder in self.places(self.include)
