@@ -42,7 +42,10 @@ def take(frames, index, words, script, qualified):
         return 0
     frame, kind = frames[index], words[0]
     if kind == "py":
-        if not frame.is_python or frame.name != python_name(words[1], qualified):
+        name, shown = python_name(words[1], qualified), frame.name
+        if words[2:] == ["threading.py"]:
+            name, shown = name.lstrip("_"), shown.lstrip("_")     # 2.7: __bootstrap
+        if not frame.is_python or shown != name:
             return 0
         if len(words) > 2:
             return int(frame.file == words[2])
