@@ -169,7 +169,8 @@ static bool locate_variables(const struct python_candidate *candidate,
 	runtime->current = returned_by(candidate, SYMBOL_CURRENT_FUNCTION, memory);
 	if (!runtime->current)
 		runtime->current = python_candidate_address(candidate, SYMBOL_CURRENT);
-	return (runtime->current && runtime->head) ||
+	/* Without symbols nobody knows who holds the GIL. */
+	return runtime->head ||
 	       error_set(error, ERROR_ABSENT, "cannot find the list of interpreters in %s",
 			 candidate->module->path);
 }

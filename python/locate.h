@@ -22,6 +22,10 @@ bool MUST_CHECK python_version_find(const struct module *module, const struct me
 				    const struct module_place *constant, remote_addr runtime,
 				    struct python_version *version);
 
+/* The same from the text alone that Py_GetVersion has put together in the module's memory. */
+bool MUST_CHECK python_version_read(const struct module *module, const struct memory_reader *memory,
+				    struct python_version *version);
+
 /* ---- locate.c ---- */
 
 enum python_symbol {
@@ -79,5 +83,18 @@ remote_addr python_returned_variable(const struct module *module, uint64_t funct
 bool MUST_CHECK python_locate(const struct python_candidate *candidate,
 			      const struct memory_reader *memory, struct python_runtime *runtime,
 			      struct error *error);
+
+/* ---- search.c ---- */
+
+/* Whether the module has texts of an interpreter; reads its file from one end to the other. */
+bool python_search_is_worth(const struct module *module);
+
+/*
+ * Makes a candidate of a module that has no symbols. TORN: there may be an interpreter, but not
+ * yet.
+ */
+bool MUST_CHECK python_candidate_search(struct python_candidate *candidate,
+					const struct module *module,
+					const struct memory_reader *memory, struct error *error);
 
 #endif

@@ -114,7 +114,7 @@ static bool is_mapped(const struct module_table *table, const struct module *mod
 }
 
 /* The executable as the loader places it: lowest. */
-static const struct module *executable_of(const struct module_table *table)
+static struct module *executable_of(const struct module_table *table)
 {
 	for (size_t i = 0; i < table->mapping_count; i++)
 		if (table->mappings[i].module)
@@ -131,7 +131,24 @@ static bool try_module(const struct module_table *table, struct module *module,
 	if (module->no_python)
 		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
 	python_candidate_take_over(&candidate, executable_of(table));
-	return try_places(&candidate, memory, found, error);
+	bool opened = try_places(&candidate, memory, found, error);
+	module->no_python = !opened && error->kind == ERROR_ABSENT;
+	return opened;
+}
+
+/* Only the executable: the dynamic symbols of a library cannot be stripped. */
+static bool search_executable(const struct module_table *table, const struct memory_reader *memory,
+			      struct python_runtime *found, struct error *error)
+{
+	struct python_candidate candidate;
+	struct module *executable = executable_of(table);
+	if (executable && executable->no_python && !executable->no_python_text) {
+		executable->no_python_text = !python_search_is_worth(executable);
+		if (!executable->no_python_text)
+			return python_candidate_search(&candidate, executable, memory, error) &&
+			       try_places(&candidate, memory, found, error);
+	}
+	return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
 }
 
 /* What to say when several candidates fail: the reason that tells most. */
@@ -152,6 +169,16 @@ static int weight(enum error_kind kind)
 	}
 }
 
+static void keep_weightier(struct error *best, struct error *problem, const struct module *module)
+{
+	/* A hole where something will be: not that the process has gone. */
+	if (problem->kind == ERROR_GONE && problem->os_errno == EFAULT)
+		error_set(problem, ERROR_TORN, "the interpreter in %s is not initialised",
+			  module->name);
+	if (best->kind == ERROR_NONE || weight(problem->kind) > weight(best->kind))
+		*best = *problem;
+}
+
 /* Libraries and executables named after Python first: a look for symbols costs. */
 static bool find_runtime(const struct module_table *table, const struct memory_reader *memory,
 			 struct python_runtime *found, struct error *error)
@@ -165,15 +192,12 @@ static bool find_runtime(const struct module_table *table, const struct memory_r
 				continue;
 			if (try_module(table, module, memory, found, &problem))
 				return true;
-			/* A hole where something will be: not that the process has gone. */
-			if (problem.kind == ERROR_GONE && problem.os_errno == EFAULT)
-				error_set(&problem, ERROR_TORN,
-					  "the interpreter in %s is not initialised", module->name);
-			if (best.kind == ERROR_NONE || weight(problem.kind) > weight(best.kind))
-				best = problem;
+			keep_weightier(&best, &problem, module);
 		}
-	if (best.kind == ERROR_NONE)
-		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
+	/* Where it is not the library that runs, it may be the executable after all. */
+	if (search_executable(table, memory, found, &problem))
+		return true;
+	keep_weightier(&best, &problem, executable_of(table));
 	if (error)
 		*error = best;
 	return false;

@@ -117,10 +117,10 @@ static bool scan_piece(const char *bytes, size_t size, struct python_version *ve
 	return false;
 }
 
-/* Looks for Py_GetVersion's buffer in the module's writable memory. */
-static bool version_from_memory(const struct module *module, const struct memory_reader *memory,
-				struct python_version *version)
+bool python_version_read(const struct module *module, const struct memory_reader *memory,
+			 struct python_version *version)
 {
+	memset(version, 0, sizeof(*version));
 	_cleanup_free_ char *bytes = alloc_zeroed(SCAN_PIECE + GET_VERSION_SIZE, 1);
 	for (size_t i = 0; i < module->segment_count; i++) {
 		const struct module_segment *segment = &module->segments[i];
@@ -159,6 +159,6 @@ bool python_version_find(const struct module *module, const struct memory_reader
 		version_from_hex(version, hex);
 		return true;
 	}
-	return version_from_memory(module, memory, version) ||
+	return python_version_read(module, memory, version) ||
 	       version_from_name(module->name, version);
 }

@@ -257,7 +257,8 @@ struct module {
 	uint64_t entry;				  /* ELF address where a process starts; 0: none */
 	bool fixed;				  /* ET_EXEC */
 	void *unwind_cache;			  /* owned by unwind/: see unwinder_free */
-	bool no_python; /* owned by python/: it has looked here for an interpreter in vain */
+	bool no_python;	     /* owned by python/: it has looked here for an interpreter in vain, */
+	bool no_python_text; /* also in what there is beside symbols */
 };
 
 struct mapping {

@@ -24,6 +24,8 @@ WAYS = {
     "static": (True, ["-no-pie", "-rdynamic"], False),
     "static, without exported symbols": (True, ["-no-pie"], False),
     "static, stripped": (True, ["-no-pie"], True),
+    "static, stripped, exporting all but what tells": (True, ["-no-pie"], True),
+    "static, stripped of section headers, too": (True, ["-no-pie"], True),
 }
 
 
@@ -89,6 +91,8 @@ class Embedded:
         if not static:
             more = ["-Wl,-rpath," + os.path.dirname(library).replace(self.root, "", 1),
                     "-Wl,--allow-shlib-undefined"]
+        if "but" in way:
+            flags = [*flags, self.exported(library, folder)]
         done = subprocess.run(
             ["gcc", "-O1", "-g", *flags, f"-I{include}", "-idirafter",
              os.path.dirname(include), "-o", out,
@@ -98,7 +102,22 @@ class Embedded:
             raise Skip(f"cannot be linked: {done.stderr.strip().splitlines()[-1][-200:]}")
         if strip:
             subprocess.run(["strip", out], check=True)
+        if "headers" in way:
+            with open(out, "r+b") as file:
+                for place, size in ((0x28, 8), (0x3c, 2), (0x3e, 2)):     # e_shoff, e_shnum, e_shstrndx
+                    file.seek(place)
+                    file.write(bytes(size))
         return out
+
+    def exported(self, library, folder):
+        """A linker option: all symbols can be seen but some of those that an interpreter is found by."""
+        told = subprocess.run(["nm", "-g", "--defined-only", "-P", library], capture_output=True,
+                              text=True).stdout
+        names = {line.split()[0] for line in told.splitlines() if len(line.split()) > 2}
+        names -= {"_PyRuntime", "PyInterpreterState_Head", "PyCode_Type", "Py_Version"}
+        with open(folder / "exported", "w") as file:
+            file.write("{\n" + "".join(f"    {name};\n" for name in sorted(names)) + "};\n")
+        return f"-Wl,--dynamic-list={folder / 'exported'}"
 
     def command(self, program, *arguments):
         """The interpreter itself starts it, so that it sees what the interpreter sees."""
