@@ -291,7 +291,7 @@ def free_threaded(folder, work, package, releases):
     final = FOLDER / folder.name          # where it will stand: the prefix and the RPATH
     environment = {**os.environ, "CFLAGS": "-g", "LDFLAGS": f"-Wl,-rpath,{final}/lib"}
     run("nice", "./configure", f"--prefix={final}", "--disable-gil", "--enable-shared",
-        "--without-ensurepip", cwd=source, env=environment)
+        "--without-ensurepip", "--disable-test-modules", cwd=source, env=environment)
     run("nice", "make", f"-j{min(os.cpu_count() or 1, 4)}", cwd=source, seconds=BUILD)
     run("nice", "make", "install", f"DESTDIR={work}/stage", cwd=source)
     for part in list((work / "stage" / str(final).lstrip("/")).iterdir()):
