@@ -243,6 +243,17 @@ static bool relink_newest(struct walk *walk, const struct entry_record *root, st
 	return true;
 }
 
+/*
+ * True when the newest record may not be filled in yet: the thread is in the eval function itself,
+ * which calls nothing before it has done so.
+ */
+static bool may_be_unfilled(const struct walk *walk)
+{
+	const remote_addr newest = walk->room->records[0].address;
+	const struct python_slice *innermost = walk->slices;
+	return !walk->slice_count || (newest >= innermost->sp && newest < innermost->cfa);
+}
+
 /* Adds the activations of all records. *skipped: the newest has not been filled in yet. */
 static bool add_records(struct walk *walk, const struct entry_record *root, size_t *visited,
 			bool *skipped, struct error *error)
@@ -258,12 +269,12 @@ static bool add_records(struct walk *walk, const struct entry_record *root, size
 		remote_addr entry = record->address;
 		struct error cause = {0};
 		/* A record that a greenlet starts its stack with runs no frame of its own. */
-		bool empty = i > 0 && record->current_frame == outer;
+		bool empty = record->current_frame == outer && (i > 0 || !may_be_unfilled(walk));
 		if (empty || add_run(walk, record, outer, &entry, visited, &cause)) {
 			walk_push_activation(walk, entry, first, room->frame_count - first);
 			continue;
 		}
-		if (i > 0)
+		if (i > 0 || !may_be_unfilled(walk))
 			return error_set(error, cause.kind, "%s", cause.message);
 		walk_push_activation(walk, record->address, first, 0);
 		*skipped = true;
@@ -296,7 +307,8 @@ bool walk_records(struct walk *walk, struct error *error)
 		return true;
 	}
 	visited = 0;
-	if (!walk_rebuild_records(walk, room->record_count, &root, &visited))
+	if (!may_be_unfilled(walk) ||
+	    !walk_rebuild_records(walk, room->record_count, &root, &visited))
 		return complete ? false
 				: error_set(error, ERROR_TORN, "entry records lead nowhere");
 	visited = 0;
