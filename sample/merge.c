@@ -158,8 +158,8 @@ static bool swallow_gil_wait(struct merge *merge, bool interpreter)
 }
 
 /*
- * The collector's own frames, told by their addresses; where the interpreter is stripped, by the
- * innermost run of its frames while it says that it collects.
+ * The collector's own frames, told by their addresses. In a stripped interpreter nothing tells them:
+ * that it collects does not, as what it frees runs Python code meanwhile.
  */
 static bool is_collector(const struct merge *merge, const struct unwind_frame *frame)
 {
@@ -170,7 +170,7 @@ static bool is_collector(const struct merge *merge, const struct unwind_frame *f
 	for (size_t i = 0; i < input->collector_count; i++)
 		if (pc >= input->collector[i].start && pc < input->collector[i].end)
 			return true;
-	return input->collector_count == 0 && !merge->python_seen;
+	return false;
 }
 
 static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
