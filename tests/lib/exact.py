@@ -5,11 +5,15 @@ A program gets two descriptors as its first arguments: where it tells its facts 
 where it waits for a word of the test. Extension modules are built here, one at a time.
 """
 import os
+import pathlib
 import re
+import shutil
 import subprocess
+import sys
+import tempfile
 
 from expected import libc_only, python_name
-from harness import (DEADLINE, FIXTURES, MODULES, Failure, Fixture, Interpreter, Skip, counts, expect,
+from harness import (CACHE, DEADLINE, FIXTURES, MODULES, Failure, Fixture, Interpreter, Skip, counts, expect,
                      folded, marked_lines, pdump_json, precord, stacks)
 from recursion_grammar import is_leaf_native, parse
 
@@ -44,6 +48,43 @@ def build(interpreter, name, *flags):
         if done.returncode:
             raise Failure(f"{source.name}: {done.stderr.strip()[-500:]}")
     return str(folder)
+
+
+# Newest first; a wheel has one of these.
+PLATFORMS = ["manylinux_2_28_x86_64", "manylinux_2_24_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64",
+             "manylinux_2_12_x86_64", "manylinux2010_x86_64", "manylinux_2_5_x86_64", "manylinux1_x86_64"]
+
+
+def packages(interpreter, *wanted):
+    """A folder with packages from pip for this interpreter, which need not have pip itself."""
+    if interpreter.name.endswith("d"):
+        raise Skip("packages are not built for debug builds")
+    tag = "cp%d%d" % interpreter.python
+    abi = tag + ("mu" if interpreter.python == (2, 7) else "m" if interpreter.python < (3, 8) else
+                 "t" if interpreter.name.endswith("t") else "")
+    folder = CACHE / "packages" / "-".join([abi, *(name.replace("==", "-") for name in wanted)])
+    if not folder.is_dir():
+        work = pathlib.Path(tempfile.mkdtemp(prefix=".work-", dir=_made(folder.parent)))
+        done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--only-binary", ":all:",
+                               "--implementation", "cp", "--python-version", "%d.%d" % interpreter.python,
+                               "--abi", abi, "--abi", "none", *(f"--platform={one}" for one in PLATFORMS),
+                               "--target", work / "made", *wanted],
+                              capture_output=True, text=True, timeout=DEADLINE * 10)
+        if done.returncode == 0:
+            try:
+                (work / "made").rename(folder)
+            except OSError:
+                pass        # somebody else was as fast
+        shutil.rmtree(work)
+        if done.returncode:
+            raise Skip(f"pip has no {' '.join(wanted)}: "
+                       f"{(done.stderr.strip().splitlines() or ['?'])[-1][:120]}")
+    return str(folder)
+
+
+def _made(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 class _Bare(Interpreter):
@@ -121,11 +162,11 @@ class Calls:
 
     One call a line: "CALLER > CALLEE" of frames as told_frames() has them, the caller's with its lines; a
     root is a line of its own. Below the last known frame only native code may stand that a system's
-    library has, or nameless code (PLT stubs) of the fixture's own modules.
+    library has, or nameless code (PLT stubs) of the fixture's own modules, or any code of `modules`.
     """
 
-    def __init__(self, lines, script, qualified):
-        self.edges, self.roots, self.modules = {}, set(), set()
+    def __init__(self, lines, script, qualified, modules=()):
+        self.edges, self.roots, self.modules, self.whole = {}, set(), set(), set(modules)
         for line in lines:
             frames = told_frames(line.split(" > "), script, qualified)
             keys = [(name, file) for _, name, file, _ in frames]
@@ -139,8 +180,10 @@ class Calls:
 
     def leaf(self, frame):
         _, name, _, module = frame
-        return is_leaf_native(frame) or \
-            (not name and module is not None and module.split(".")[0] in self.modules)
+        file, _, _, _ = frame
+        stem = (module or "").split(".")[0]
+        return is_leaf_native(frame) or stem in self.whole or (not name and stem in self.modules) or \
+            bool(self.whole and file and not file.endswith(".py"))
 
     def judge(self, stack):
         """None, or why the program cannot have this stack (frame texts, outermost first)."""
@@ -149,6 +192,8 @@ class Calls:
         while frames and keys[-1] not in self.known and self.leaf(frames[-1]):
             frames.pop()
             keys.pop()
+        if not frames and self.whole:
+            return None         # a switch, while which the Python frames cannot be read
         if not frames or keys[0] not in self.roots:
             return f"begins with {stack[0]}"
         for index in range(1, len(frames)):
