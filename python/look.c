@@ -8,6 +8,7 @@
  * had. What no look can tell: a frame that was left and entered again just as it was before.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "python/walk.h"
@@ -236,6 +237,35 @@ size_t python_look_top(const struct python_look *look, const struct python_recen
 		add_range(&ranges, room->frames[i].address,
 			  room->frames[i].address + layout->iframe_size);
 	return ranges.count;
+}
+
+/* ---- where to begin ---- */
+
+bool python_look_start(const struct python_view *view,
+		       struct target_range ranges[PYTHON_START_RANGES])
+{
+	const struct python_layout *layout = &view->runtime->layout;
+	remote_addr named = view->tstate + layout->tstate_frame;
+	if ((layout->chain != CHAIN_FRAMES && layout->chain != CHAIN_HEAP_FRAMES) ||
+	    layout->frame_size + 2 * sizeof(named) > PYTHON_START_SIZE)
+		return false;
+	/* Without a frame yet, it is the thread state's word itself that is read thrice. */
+	remote_addr frame = view->recent->count ? view->recent->frames[0] : named;
+	ranges[0] = ranges[2] = (struct target_range){named, sizeof(named)};
+	ranges[1] = (struct target_range){frame,
+					  view->recent->count ? layout->frame_size : sizeof(named)};
+	return true;
+}
+
+bool python_look_started(const struct python_view *view,
+			 const struct target_range ranges[PYTHON_START_RANGES],
+			 const uint8_t *bytes)
+{
+	remote_addr before, after, frame = ranges[1].address;
+	memcpy(&before, bytes, sizeof(before));
+	memcpy(&after, bytes + sizeof(before) + ranges[1].size, sizeof(after));
+	note(view->recent, after);
+	return before == frame && after == frame;
 }
 
 /* ---- two looks ---- */

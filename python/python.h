@@ -177,7 +177,7 @@ bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
  * What looks at a thread's frame objects (CPython up to 3.10) remember: those that were the
  * innermost ones lately, the last one first, and the outermost one. Zeroed at first.
  */
-enum { PYTHON_RECENT = 8 };
+enum { PYTHON_RECENT = 23 };
 struct python_recent {
 	remote_addr frames[PYTHON_RECENT];
 	size_t count;
@@ -234,6 +234,21 @@ size_t python_look_top(const struct python_look *look, const struct python_recen
  */
 bool python_look_rests_on(const struct python_look *look, const struct python_look *base,
 			  const struct target_range *ranges, size_t count);
+
+/*
+ * Up to 3.10 each frame is an object of its own, freed when it is left, and a look that meets a
+ * freed one has seen nothing. So a look begins at a frame that can be believed: one that the thread
+ * state names both before and after it is read. *ranges are to be read in this order, by one call;
+ * false: there is none to begin with (other versions, no frame seen so far).
+ */
+enum { PYTHON_START_RANGES = 3, PYTHON_START_SIZE = 1024 };
+bool python_look_start(const struct python_view *view,
+		       struct target_range ranges[PYTHON_START_RANGES]);
+
+/* Whether what was read so was the innermost frame; if not, what is tried next is noted. */
+bool python_look_started(const struct python_view *view,
+			 const struct target_range ranges[PYTHON_START_RANGES],
+			 const uint8_t *bytes);
 
 /* The words that make frames[innermost] the innermost one, written into a copy that shows the look.
  */

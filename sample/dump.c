@@ -313,11 +313,15 @@ static void fill_thread(struct dumper *dumper, struct resolver *resolver, struct
 	free(frames);
 }
 
-static bool shown(const struct dumper *dumper, const struct decode_facts *facts)
+/* What could not be read at all is shown, too: it is said so. */
+static bool shown(const struct dumper *dumper, const struct look *look,
+		  const struct decode_facts *facts)
 {
+	if (look->result != TAKE_OK)
+		return true;
 	if (dumper->options->gil_only && !facts->holds_gil)
 		return false;
-	if (facts->known_to_python)
+	if (facts->known_to_python || !look->slot->seen)
 		return true;
 	return !decoder_runtime(&dumper->decoder) || dumper->options->native_threads;
 }
@@ -331,7 +335,7 @@ static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, s
 	dump->threads = arena_alloc(&dump->arena, dumper->look_count * sizeof(*dump->threads));
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
-		if (!shown(dumper, &facts[i]) && look->result == TAKE_OK)
+		if (!shown(dumper, look, &facts[i]))
 			continue;
 		struct dump_thread *thread = &dump->threads[dump->thread_count++];
 		fill_thread(dumper, resolver, look, &facts[i], dump, thread);

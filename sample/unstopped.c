@@ -18,9 +18,10 @@
 #include "base/log.h"
 
 enum {
+	STARTS = 200,	   /* reads of the innermost frame, until one finds it */
 	ROUNDS = 5,	   /* copies of the top, before all is copied anew */
 	MAX_STANDING = 16, /* frames that may be cut off the base when no round succeeds */
-	MAX_TOP = 24,	   /* ranges */
+	MAX_TOP = 1 + PYTHON_RECENT, /* ranges */
 	TOP_SIZE = 32 << 10,
 	REPEATS = 3, /* of a look, when it missed something that had to be copied late */
 };
@@ -227,10 +228,29 @@ static enum outcome keep_standing(const struct attempt *attempt)
 	return CHANGED;
 }
 
+/* Most calls of a busy program are over before a second read: the first one must find a frame. */
+static bool start(const struct attempt *attempt)
+{
+	struct target_range ranges[PYTHON_START_RANGES];
+	uint8_t bytes[PYTHON_START_SIZE];
+	for (unsigned i = 0; i < STARTS; i++) {
+		if (!python_look_start(&attempt->view, ranges))
+			return true;
+		if (target_read_ranges(attempt->target, ranges, PYTHON_START_RANGES, bytes) > 0 &&
+		    python_look_started(&attempt->view, ranges, bytes))
+			return raw_sample_overwrite(attempt->raw, ranges[0].address, bytes,
+						    ranges[0].size) &&
+			       raw_sample_overwrite(attempt->raw, ranges[1].address,
+						    bytes + ranges[0].size, ranges[1].size);
+	}
+	return false;
+}
+
 static enum outcome settle(const struct attempt *attempt, uint64_t until_ns)
 {
 	struct unstopped *looks = attempt->looks;
 	enum outcome outcome = CHANGED;
+	start(attempt);
 	looks->base_holds = look(attempt, looks->base);
 	looks->latest = looks->base;
 	for (unsigned i = 0; i < ROUNDS && outcome == CHANGED; i++) {
