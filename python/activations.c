@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which native frame runs which Python frame, in versions without entry records (CPython up to
- * 3.9) and where records do not fit the frames. Each activation of the eval function runs one frame
- * object and holds its address: in a callee-saved register or in its part of the stack. The
- * function links the frame after it has been entered and unlinks it before it returns, so that
- * counted from the outermost end both lists agree, and activations may be left over at the
- * innermost end only. The addresses prove it; where they do not (another greenlet's activations
- * outside of ours, a part of the eval function that has no name), they alone decide.
+ * Which native frame runs which Python frame, in versions whose frames are objects (CPython up to
+ * 3.10). Each activation of the eval function runs one frame object and holds its address: in a
+ * callee-saved register or in its part of the stack. The function links the frame after it has
+ * been entered and unlinks it before it returns, so that counted from the outermost end both lists
+ * agree, and activations may be left over at the innermost end only. The addresses prove it; where
+ * they do not (another greenlet's activations outside of ours, a part of the eval function that has
+ * no name, a generator that throw() goes through, linked but not run), they alone decide.
  */
 #include <stdlib.h>
 
@@ -15,8 +15,9 @@
 #include "python/internal.h"
 
 enum {
-	MAX_HELD = 16,	     /* frames whose addresses one activation holds, stale ones too */
+	MAX_HELD = 32,	     /* addresses of frames that one activation holds, stale ones too */
 	MAX_PART = 64 << 10, /* bytes of an activation that are looked at */
+	PLACES = PYTHON_SAVED_COUNT + MAX_PART / 8, /* registers, then words below the CFA */
 	MAX_CANDIDATES = 1 << 20,
 };
 
@@ -32,14 +33,20 @@ struct place {
 	uint32_t index;
 };
 
+/* The address of a frame, and where in the activation it stands. */
+struct held {
+	uint32_t frame, place;
+};
+
 struct matcher {
-	const struct walk_room *room;
+	struct walk_room *room;
 	const struct memory_reader *memory;
 	struct place *places;
 	struct candidate *candidates; /* innermost first */
 	size_t candidate_count, candidate_capacity;
-	uint32_t *held; /* indices of frames, innermost first in each candidate */
+	struct held *held;
 	size_t held_count, held_capacity;
+	uint32_t *votes; /* of each place: how many candidates have a frame's address there */
 	uint32_t *owner; /* of each frame: candidate + 1; 0: none */
 };
 
@@ -61,17 +68,16 @@ static bool find_frame(const struct matcher *matcher, uint64_t word, uint32_t *i
 	return found != NULL;
 }
 
-static void hold(struct matcher *matcher, struct candidate *candidate, uint64_t word)
+static void hold(struct matcher *matcher, struct candidate *candidate, size_t place, uint64_t word)
 {
 	uint32_t index;
-	if (candidate->held_count >= MAX_HELD || !find_frame(matcher, word, &index))
+	if (candidate->held_count >= MAX_HELD || place >= PLACES ||
+	    !find_frame(matcher, word, &index))
 		return;
-	for (uint32_t i = 0; i < candidate->held_count; i++)
-		if (matcher->held[candidate->held_first + i] == index)
-			return;
 	matcher->held = alloc_room(matcher->held, &matcher->held_capacity, matcher->held_count + 1,
 				   sizeof(*matcher->held));
-	matcher->held[matcher->held_count++] = index;
+	matcher->held[matcher->held_count++] = (struct held){index, (uint32_t)place};
+	matcher->votes[place]++;
 	candidate->held_count++;
 }
 
@@ -84,7 +90,7 @@ static void add_candidate(struct matcher *matcher, const struct python_slice *sl
 		return;
 	for (int i = 0; i < PYTHON_SAVED_COUNT; i++)
 		if (slice->saved_known & 1u << i)
-			hold(matcher, &candidate, slice->saved[i]);
+			hold(matcher, &candidate, (size_t)i, slice->saved[i]);
 	remote_addr start = (slice->sp + 7) & ~(remote_addr)7;
 	size_t size = slice->cfa > start ? slice->cfa - start : 0;
 	uint64_t words[512];
@@ -93,19 +99,34 @@ static void add_candidate(struct matcher *matcher, const struct python_slice *sl
 		if (!memory_read(matcher->memory, start + at, words, piece, NULL))
 			break;
 		for (size_t i = 0; i < piece / sizeof(*words); i++)
-			hold(matcher, &candidate, words[i]);
+			hold(matcher, &candidate, PYTHON_SAVED_COUNT + (size - at) / 8 - i,
+			     words[i]);
 	}
 	matcher->candidates = alloc_room(matcher->candidates, &matcher->candidate_capacity,
 					 matcher->candidate_count + 1, sizeof(candidate));
 	matcher->candidates[matcher->candidate_count++] = candidate;
 }
 
-static bool holds(const struct matcher *matcher, size_t candidate, uint32_t frame)
+/*
+ * Where the compiler keeps the frame's address does not change: stacks in which all fits teach it.
+ * False: this place has hardly ever had an activation's own frame; what is there was left by
+ * others.
+ */
+static bool is_kept_at(const struct matcher *matcher, uint32_t place)
+{
+	enum { SELDOM = 16 };
+	const struct walk_room *room = matcher->room;
+	return room->kept_most == 0 || room->kept[place] >= room->kept_most / SELDOM;
+}
+
+static bool holds(const struct matcher *matcher, size_t candidate, uint32_t frame, bool learned)
 {
 	const struct candidate *one = &matcher->candidates[candidate];
-	for (uint32_t i = 0; i < one->held_count; i++)
-		if (matcher->held[one->held_first + i] == frame)
+	for (uint32_t i = 0; i < one->held_count; i++) {
+		const struct held *held = &matcher->held[one->held_first + i];
+		if (held->frame == frame && (!learned || is_kept_at(matcher, held->place)))
 			return true;
+	}
 	return false;
 }
 
@@ -115,9 +136,31 @@ static bool fits(const struct matcher *matcher, size_t outside)
 	size_t frames = matcher->room->frame_count;
 	size_t first = matcher->candidate_count - outside - frames;
 	for (size_t i = frames; i-- > 0;)
-		if (!holds(matcher, first + i, (uint32_t)i))
+		if (!holds(matcher, first + i, (uint32_t)i, outside > 0))
 			return false;
 	return true;
+}
+
+/* From a stack where counting from the outermost end fits; deep enough not to do so by chance. */
+static void learn_places(struct matcher *matcher)
+{
+	enum { ENOUGH = 4, MOST = 1 << 20 };
+	struct walk_room *room = matcher->room;
+	if (room->frame_count < ENOUGH)
+		return;
+	for (size_t f = 0; f < room->frame_count; f++) {
+		const struct candidate *one = &matcher->candidates[matcher->owner[f] - 1];
+		for (uint32_t i = 0; i < one->held_count; i++) {
+			const struct held *held = &matcher->held[one->held_first + i];
+			if (held->frame == f && ++room->kept[held->place] > room->kept_most)
+				room->kept_most = room->kept[held->place];
+		}
+	}
+	if (room->kept_most < MOST)
+		return;
+	room->kept_most /= 2;
+	for (size_t i = 0; i < PLACES; i++)
+		room->kept[i] /= 2;
 }
 
 static bool match_by_count(struct matcher *matcher)
@@ -131,15 +174,22 @@ static bool match_by_count(struct matcher *matcher)
 			continue;
 		for (size_t i = 0; i < frames; i++)
 			matcher->owner[i] = (uint32_t)(left_over - outside + i) + 1;
+		if (outside == 0)
+			learn_places(matcher);
 		return true;
 	}
 	return false;
 }
 
-/* A step of the longest chain of pairs (frame, candidate) that goes inwards in both. */
+/*
+ * A step of a chain of pairs (frame, activation) that goes inwards in both. An activation keeps its
+ * own frame where all others keep theirs; so an address counts as much as there are activations
+ * that have one in the same place, and what is left there from earlier calls counts little.
+ */
 struct pair {
 	uint32_t frame, candidate;
 	uint32_t before; /* the next outer pair of the chain + 1; 0: none */
+	uint64_t weight; /* of the chain that ends here */
 };
 
 static struct pair *list_pairs(const struct matcher *matcher, size_t *count)
@@ -150,12 +200,15 @@ static struct pair *list_pairs(const struct matcher *matcher, size_t *count)
 		const struct candidate *one = &matcher->candidates[c];
 		size_t first = n;
 		for (uint32_t i = 0; i < one->held_count; i++) {
-			uint32_t frame = matcher->held[one->held_first + i];
+			const struct held *held = &matcher->held[one->held_first + i];
+			if (!is_kept_at(matcher, held->place))
+				continue;
 			/* Innermost frame first: so no chain takes two of one candidate. */
 			size_t at = n++;
-			for (; at > first && pairs[at - 1].frame > frame; at--)
+			for (; at > first && pairs[at - 1].frame > held->frame; at--)
 				pairs[at] = pairs[at - 1];
-			pairs[at] = (struct pair){frame, (uint32_t)c, 0};
+			pairs[at] = (struct pair){held->frame, (uint32_t)c, 0,
+						  matcher->votes[held->place]};
 		}
 	}
 	*count = n;
@@ -163,39 +216,56 @@ static struct pair *list_pairs(const struct matcher *matcher, size_t *count)
 }
 
 /*
- * The order alone: the longest chain, by patience sorting. Of chains of the same length the one
- * that lies further out is taken: an activation also holds what it saved of its caller's registers.
+ * The heaviest chains by the frame that they end with, as a Fenwick tree over the frames, outermost
+ * first: an entry is a pair + 1, 0 for none.
+ */
+static uint32_t heaviest_outside(const uint32_t *tree, const struct pair *pairs, size_t place)
+{
+	uint32_t best = 0;
+	for (; place > 0; place -= place & -place)
+		if (tree[place] &&
+		    (!best || pairs[tree[place] - 1].weight > pairs[best - 1].weight))
+			best = tree[place];
+	return best;
+}
+
+static void note_chain(uint32_t *tree, size_t size, const struct pair *pairs, size_t place,
+		       uint32_t pair)
+{
+	for (; place <= size; place += place & -place)
+		if (!tree[place] || pairs[tree[place] - 1].weight < pairs[pair - 1].weight)
+			tree[place] = pair;
+}
+
+/*
+ * The order alone: the heaviest chain. Of several the one that lies further out is taken: an
+ * activation also holds what it saved of its caller's registers.
  */
 static void match_by_order(struct matcher *matcher)
 {
-	size_t count, length = 0;
+	size_t frames = matcher->room->frame_count;
+	size_t count;
 	_cleanup_free_ struct pair *pairs = list_pairs(matcher, &count);
-	_cleanup_free_ uint32_t *tails = alloc_zeroed(count + 1, sizeof(*tails));
+	_cleanup_free_ uint32_t *tree = alloc_zeroed(frames + 1, sizeof(*tree));
 	for (size_t p = 0; p < count; p++) {
-		size_t low = 0, high = length;
-		while (low < high) { /* tails[k]: frames go down (inwards) with k */
-			size_t middle = low + (high - low) / 2;
-			if (pairs[tails[middle]].frame > pairs[p].frame)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		/* The same frame again, further in: the pair that is there stands. */
-		if (low < length && pairs[tails[low]].frame == pairs[p].frame)
-			continue;
-		pairs[p].before = low ? tails[low - 1] + 1 : 0;
-		tails[low] = (uint32_t)p;
-		length += low == length;
+		size_t place = frames - pairs[p].frame;
+		pairs[p].before = heaviest_outside(tree, pairs, place - 1);
+		if (pairs[p].before)
+			pairs[p].weight += pairs[pairs[p].before - 1].weight;
+		note_chain(tree, frames, pairs, place, (uint32_t)p + 1);
 	}
-	for (uint32_t at = length ? tails[length - 1] + 1 : 0; at; at = pairs[at - 1].before)
+	for (uint32_t at = heaviest_outside(tree, pairs, frames); at; at = pairs[at - 1].before)
 		matcher->owner[pairs[at - 1].frame] = pairs[at - 1].candidate + 1;
 }
 
 static void prepare(struct matcher *matcher)
 {
-	const struct walk_room *room = matcher->room;
+	struct walk_room *room = matcher->room;
+	if (!room->kept)
+		room->kept = alloc_zeroed(PLACES, sizeof(*room->kept));
 	matcher->places = alloc_zeroed(room->frame_count + 1, sizeof(*matcher->places));
 	matcher->owner = alloc_zeroed(room->frame_count + 1, sizeof(*matcher->owner));
+	matcher->votes = alloc_zeroed(PLACES, sizeof(*matcher->votes));
 	for (size_t i = 0; i < room->frame_count; i++)
 		matcher->places[i] = (struct place){room->frames[i].address, (uint32_t)i};
 	qsort(matcher->places, room->frame_count, sizeof(*matcher->places), by_address);
@@ -208,6 +278,31 @@ static void push(struct walk_room *room, remote_addr record, uint32_t first)
 	room->activations[room->activation_count++] = (struct python_activation){record, first, 1};
 }
 
+/*
+ * Where the chain of frames is broken, activations are left over outside of its last one. That is a
+ * generator which throw() goes through (up to 3.9 it is linked to nothing meanwhile), and what it
+ * throws into stands directly inside of it: both are told to be the inner one's.
+ */
+static void join_broken_end(const struct matcher *matcher, struct walk_room *room)
+{
+	size_t last = room->frame_count;
+	while (last > 0 && !matcher->owner[last - 1])
+		last--;
+	size_t outside = matcher->candidate_count - (last ? matcher->owner[last - 1] : 0);
+	if (last == room->frame_count || outside == 0)
+		return;
+	if (last == 0 && (room->frame_count > 1 || room->kept_most == 0))
+		return; /* rather no evidence */
+	/* It has called nothing yet, or no more: it is in what the innermost activation calls. */
+	if (last == 0)
+		room->activations[last++] =
+			(struct python_activation){matcher->candidates[0].record, 0, 1};
+	struct python_activation *inner = &room->activations[last - 1];
+	inner->count += (uint32_t)(room->frame_count - last);
+	room->activation_count = last;
+	room->cut = true;
+}
+
 static void finish(struct matcher *matcher, struct walk_room *room)
 {
 	if (!match_by_count(matcher))
@@ -216,8 +311,10 @@ static void finish(struct matcher *matcher, struct walk_room *room)
 		uint32_t owner = matcher->owner[i];
 		push(room, owner ? matcher->candidates[owner - 1].record : 0, (uint32_t)i);
 	}
+	join_broken_end(matcher, room);
 	free(matcher->places);
 	free(matcher->owner);
+	free(matcher->votes);
 	free(matcher->candidates);
 	free(matcher->held);
 }
@@ -230,34 +327,36 @@ static bool is_eval(const struct python_runtime *runtime, remote_addr pc)
 	return false;
 }
 
-void python_find_activations(const struct python_runtime *runtime,
-			     const struct memory_reader *memory, const struct python_slice *slices,
-			     size_t slice_count, struct walk_room *room)
+/*
+ * The record in each native frame, 0: none. Both lists go outwards; a record on another stack is in
+ * no slice of this one.
+ */
+static void spread_records(const struct walk_room *room, const struct python_slice *slices,
+			   size_t slice_count, remote_addr *records)
 {
-	struct matcher matcher = {.room = room, .memory = memory};
-	prepare(&matcher);
-	for (size_t i = 0; i < slice_count; i++)
-		if (slices[i].cfa && is_eval(runtime, slices[i].pc))
-			add_candidate(&matcher, &slices[i], slices[i].sp);
-	finish(&matcher, room);
-}
-
-void python_match_records(const struct memory_reader *memory, const struct python_slice *slices,
-			  size_t slice_count, struct walk_room *room)
-{
-	struct matcher matcher = {.room = room, .memory = memory};
 	size_t at = 0;
-	prepare(&matcher);
 	for (size_t i = 0; i < room->record_count; i++) {
 		remote_addr record = room->records[i].address;
-		/* Both lists go outwards. A record on another stack is in no slice of this one. */
 		size_t from = at;
 		while (from < slice_count && record >= slices[from].cfa)
 			from++;
 		if (from == slice_count || record < slices[from].sp)
 			continue;
 		at = from;
-		add_candidate(&matcher, &slices[at], record);
+		records[at] = record;
 	}
+}
+
+void python_find_activations(const struct python_runtime *runtime,
+			     const struct memory_reader *memory, const struct python_slice *slices,
+			     size_t slice_count, struct walk_room *room)
+{
+	struct matcher matcher = {.room = room, .memory = memory};
+	_cleanup_free_ remote_addr *records = alloc_zeroed(slice_count + 1, sizeof(*records));
+	prepare(&matcher);
+	spread_records(room, slices, slice_count, records);
+	for (size_t i = 0; i < slice_count; i++)
+		if (slices[i].cfa && (records[i] || is_eval(runtime, slices[i].pc)))
+			add_candidate(&matcher, &slices[i], records[i] ? records[i] : slices[i].sp);
 	finish(&matcher, room);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frame objects (CPython up to 3.10), one an activation of the eval function. Runs in the pause, as
- * walk.c does.
+ * Frame objects (CPython up to 3.10). Runs in the pause, as walk.c does.
  */
 #include "python/walk.h"
 
@@ -32,6 +31,22 @@ static bool add_heap_frames(struct walk *walk, struct error *error)
 	return true;
 }
 
+/*
+ * CPython 3.10 _gen_throw makes a generator that delegates the current frame a moment before it is
+ * linked, and unlinks it a moment too early: alone, with records of more activations outside of it.
+ */
+static bool is_unlinked(struct walk *walk)
+{
+	const struct python_layout *layout = walk->layout;
+	remote_addr record = field_u64(walk->room->tstate, layout->tstate_cframe), generator, outer;
+	return memory_read_u64(walk->memory,
+			       walk->room->frames[0].address + layout->frame_generator, &generator,
+			       NULL) &&
+	       generator &&
+	       memory_read_u64(walk->memory, record + layout->cframe_previous, &outer, NULL) &&
+	       outer != walk->root;
+}
+
 static void push_in_order(struct walk *walk)
 {
 	for (size_t i = 0; i < walk->room->frame_count; i++)
@@ -39,66 +54,40 @@ static void push_in_order(struct walk *walk)
 }
 
 /*
- * Frames and records say nothing of each other, but both nest: pairs them from the outermost end. A
- * record more than frames: the eval function is being entered. A frame more than records: it
- * is being left (CPython 3.10 unlinks the record first); that frame has nothing more to run,
- * and is dropped.
+ * CPython 3.10 links a record for each activation, which says where it is but not which frame it
+ * runs. None is believed when the newest may not be filled in yet.
  */
-bool walk_heap_frames(struct walk *walk, struct error *error)
+static void list_records(struct walk *walk)
 {
 	struct walk_room *room = walk->room;
-	const struct entry_record root = {walk->root, 0, 0};
-	size_t visited = 0;
-	if (!add_heap_frames(walk, error))
-		return false;
-	size_t frames = room->frame_count;
-	if (!walk->scan && !walk->slice_count) {
-		push_in_order(walk);
-		return true;
-	}
+	room->record_count = 0;
+	if (walk->layout->tstate_cframe == LAYOUT_ABSENT)
+		return;
 	bool complete = walk_list_records(walk);
-	bool newest_ok = room->record_count == 0 || room->records[0].previous == walk->root ||
-			 room->records[0].previous > room->records[0].address;
-	bool sound = complete && newest_ok;
-	size_t rebuilt = 0;
-	if (room->record_count && (!sound || room->record_count + 1 < frames))
-		rebuilt =
-			walk_rebuild_records(walk, sound ? 1 : room->record_count, &root, &visited);
-	size_t records = room->record_count;
-	if (!sound && (!rebuilt || records < frames || records > frames + 1))
-		return error_set(error, ERROR_TORN, "%zu entry records for %zu frames", records,
-				 frames);
-	/* More apart than entering and leaving explain: some are another greenlet's. */
-	if (walk->slice_count && (records > frames + 1 || frames > records + 1)) {
-		python_match_records(walk->memory, walk->slices, walk->slice_count, room);
-		return true;
-	}
-	size_t entering = records > frames ? records - frames : 0;
-	size_t extra = frames > records ? frames - records : 0;
-	for (size_t i = 0; i < entering; i++)
-		walk_push_activation(walk, room->records[i].address, 0, 0);
-	for (size_t i = extra == 1; i < extra; i++)
-		walk_push_activation(walk, 0, i, 1);
-	for (size_t i = extra; i < frames; i++)
-		walk_push_activation(walk, room->records[i - extra + entering].address, i, 1);
-	room->skipped_records = (uint32_t)entering;
-	return true;
+	bool sound =
+		complete && (room->record_count == 0 || room->records[0].previous == walk->root ||
+			     room->records[0].previous > room->records[0].address);
+	if (!sound)
+		room->record_count = 0;
 }
 
 /*
- * Without entry records: which native frame runs which of them is found later, in the copy (see
- * activations.c). In the order of the frames until then.
+ * Which native frame runs which of them is found later, in the copy (see activations.c). Until then
+ * they are in their own order.
  */
 bool walk_frames(struct walk *walk, struct error *error)
 {
-	struct walk_room *room = walk->room;
 	if (!add_heap_frames(walk, error))
 		return false;
-	if (walk->slice_count) {
-		python_find_activations(walk->runtime, walk->memory, walk->slices,
-					walk->slice_count, room);
+	if (walk->room->frame_count == 1 && walk->layout->tstate_cframe != LAYOUT_ABSENT &&
+	    is_unlinked(walk))
+		return error_set(error, ERROR_TORN, "a generator's frame is not linked");
+	if (!walk->slice_count) {
+		push_in_order(walk);
 		return true;
 	}
-	push_in_order(walk);
+	list_records(walk);
+	python_find_activations(walk->runtime, walk->memory, walk->slices, walk->slice_count,
+				walk->room);
 	return true;
 }

@@ -204,16 +204,13 @@ int32_t python_code_line(struct python_code_cache *cache, const struct python_co
 struct walk_room;
 
 /*
- * Versions without entry records: finds the native frame of each frame object in room, and adds
- * the activations to it. `memory` has the stack. Not in the pause.
+ * Finds the native frame of each frame object in room, and adds the activations to it: among those
+ * of the eval function and those in which room's entry records lie. `memory` has the stack. Not in
+ * the pause.
  */
 void python_find_activations(const struct python_runtime *runtime,
 			     const struct memory_reader *memory, const struct python_slice *slices,
 			     size_t slice_count, struct walk_room *room);
-
-/* The same where the activations are known by their records, but not which frame each runs. */
-void python_match_records(const struct memory_reader *memory, const struct python_slice *slices,
-			  size_t slice_count, struct walk_room *room);
 
 /* ---- walk.c: the one walk that both touching and reading use ---- */
 
@@ -260,6 +257,9 @@ struct walk_room {
 	size_t code_slot_count;	      /* a power of two */
 	uint32_t code_stamp;	      /* slots of another stamp are free */
 	uint32_t skipped_records, rebuilt_records, relinked_frames;
+	bool cut;	/* see struct python_stack */
+	uint32_t *kept; /* activations.c: how often each place had an activation's own frame */
+	uint32_t kept_most;
 	uint8_t tstate[MAX_TSTATE];
 };
 void walk_room_release(struct walk_room *room);

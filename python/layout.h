@@ -53,6 +53,7 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(chunk, data)                                                                             \
 	X(frame, back)                                                                             \
 	X(frame, code)                                                                             \
+	X(frame, generator) /* 3.10: whose frame it is */                                          \
 	X(frame, lasti)                                                                            \
 	X(frame, size)                                                                             \
 	X(iframe, code)                                                                            \
@@ -111,9 +112,9 @@ enum python_root {
 
 /* How frames are chained, and what marks the start of an activation of the eval function. */
 enum python_chain {
-	CHAIN_FRAMES = 1, /* f_back; nothing marks it: the frame's address is in its native frame */
-	CHAIN_HEAP_FRAMES, /* f_back; one record (_PyCFrame) an activation, one frame each */
-	CHAIN_CFRAME,	   /* record->current_frame ... up to the frame with is_entry */
+	CHAIN_FRAMES =
+		1,    /* f_back; one an activation, whose native frame holds the frame's address */
+	CHAIN_CFRAME, /* record->current_frame ... up to the frame with is_entry */
 	CHAIN_CFRAME_SHIM, /* record->current_frame ... up to a shim frame */
 	CHAIN_SHIM,	   /* tstate->current_frame ... shim frames between activations */
 };

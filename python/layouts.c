@@ -205,7 +205,7 @@ static const struct python_layout rows[] = {
 		.interp_next = 0, .interp_threads_head = 8, .interp_id = 24, .interp_modules = 856,
 		TSTATE_37(256), .tstate_cframe = 48, .tstate_root_cframe = 264, .tstate_size = 280,
 		.cframe_previous = 8, .cframe_size = 16,
-		FRAMES_27(96), .chain = CHAIN_HEAP_FRAMES, .lasti_unit = 2,
+		FRAMES_27(96), .frame_generator = 88, .lasti_unit = 2,
 		CODE_38, .lines = PYTHON_LINES_310,
 		OBJECTS(GIL), STRINGS_33, INTEGERS_33, DICTS_36,
 	},

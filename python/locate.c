@@ -302,7 +302,7 @@ static void locate_eval(struct python_runtime *runtime)
 	struct module_place parts[EVAL_RANGES];
 	runtime->eval_count = 0;
 	for (size_t i = 0; i < 2 && !runtime->eval_count; i++) {
-		size_t count = module_find_parts(module, names[i], parts, EVAL_RANGES);
+		size_t count = module_find_parts(module, &names[i], 1, parts, EVAL_RANGES);
 		for (size_t k = 0; k < count; k++) {
 			if (!lies_in(module, PF_X, parts[k].vaddr, parts[k].size))
 				continue;

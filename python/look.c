@@ -45,7 +45,7 @@ void python_look_free(struct python_look *look)
 
 static bool has_frame_objects(const struct python_layout *layout)
 {
-	return layout->chain == CHAIN_FRAMES || layout->chain == CHAIN_HEAP_FRAMES;
+	return layout->chain == CHAIN_FRAMES;
 }
 
 static void note(struct python_recent *recent, remote_addr frame)
@@ -246,7 +246,7 @@ bool python_look_start(const struct python_view *view,
 {
 	const struct python_layout *layout = &view->runtime->layout;
 	remote_addr named = view->tstate + layout->tstate_frame;
-	if ((layout->chain != CHAIN_FRAMES && layout->chain != CHAIN_HEAP_FRAMES) ||
+	if (!has_frame_objects(layout) ||
 	    layout->frame_size + 2 * sizeof(named) > PYTHON_START_SIZE)
 		return false;
 	/* Without a frame yet, it is the thread state's word itself that is read thrice. */
@@ -336,7 +336,6 @@ void python_look_cut(const struct python_look *look, size_t innermost, struct py
 	cut->patch_count = 0;
 	switch (layout->chain) {
 	case CHAIN_FRAMES:
-	case CHAIN_HEAP_FRAMES:
 		add_patch(cut, look->tstate + layout->tstate_frame, frame);
 		break;
 	case CHAIN_CFRAME:

@@ -244,6 +244,7 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 		memcpy(stack->activations, room->activations,
 		       room->activation_count * sizeof(*stack->activations));
 	stack->activation_count = room->activation_count;
+	stack->cut = room->cut;
 	stack->skipped_records = room->skipped_records;
 	stack->rebuilt_records = room->rebuilt_records;
 	read_state(runtime, memory, tstate, room->tstate, &state);

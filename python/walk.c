@@ -21,6 +21,7 @@ void walk_room_release(struct walk_room *room)
 	free(room->chunk_order);
 	free(room->bytes);
 	free(room->slice);
+	free(room->kept);
 	memset(room, 0, sizeof(*room));
 }
 
@@ -30,6 +31,7 @@ static void reset_room(struct walk_room *room)
 	room->code_count = room->chunk_count = room->byte_count = 0;
 	room->chunk_hit = room->chunk_order_count = 0;
 	room->skipped_records = room->rebuilt_records = room->relinked_frames = 0;
+	room->cut = false;
 	if (++room->code_stamp == 0) {
 		memset(room->code_slots, 0, room->code_slot_count * sizeof(*room->code_slots));
 		room->code_stamp = 1;
@@ -388,8 +390,6 @@ static bool follow(struct walk *walk, struct error *error)
 	switch (walk->layout->chain) {
 	case CHAIN_FRAMES:
 		return walk_frames(walk, error);
-	case CHAIN_HEAP_FRAMES:
-		return walk_heap_frames(walk, error);
 	case CHAIN_CFRAME:
 	case CHAIN_CFRAME_SHIM:
 		return walk_records(walk, error);

@@ -76,9 +76,8 @@ bool walk_is_linked(struct walk *walk, remote_addr address);
 bool MUST_CHECK walk_frame_before(struct walk *walk, remote_addr address, remote_addr *before,
 				  struct error *error);
 
-/* heap.c: follows frame objects (<= 3.9, 3.10). */
+/* heap.c: follows frame objects (<= 3.10). */
 bool MUST_CHECK walk_frames(struct walk *walk, struct error *error);
-bool MUST_CHECK walk_heap_frames(struct walk *walk, struct error *error);
 
 /* records.c: lists the entry records, newest first; false: the list does not lead to the root.
  * Rebuilds what of it is lost from `outer` inwards; how many were found. */

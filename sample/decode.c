@@ -73,24 +73,17 @@ remote_addr decoder_main_stack_end(const struct decoder *decoder)
 /* Where the collector's functions lie: <gc> stands for them. Absent in stripped builds. */
 static void find_collector(struct decoder *decoder, const struct python_runtime *runtime)
 {
-	static const char *const names[] = {"gc_collect_main",
-					    "gc_collect_main.constprop.0",
-					    "gc_collect_generations",
-					    "gc_collect_with_callback",
-					    "gc_collect_young",
-					    "gc_collect_increment",
-					    "collect",
+	static const char *const names[] = {"gc_collect_main",		"gc_collect_generations",
+					    "gc_collect_with_callback", "gc_collect_young",
+					    "gc_collect_increment",	"collect",
 					    "_PyGC_CollectNoFail"};
-	enum { NAMES = sizeof(names) / sizeof(*names) };
 	const struct module *module = python_runtime_module(runtime);
-	struct module_place places[NAMES];
-	decoder->collector_count = 0;
-	module_find_symbols(module, names, NAMES, places);
-	for (size_t i = 0; i < NAMES; i++) {
-		uint64_t start = module->load_bias + places[i].vaddr;
-		if (places[i].size > 0)
-			decoder->collector[decoder->collector_count++] =
-				(struct code_range){start, start + places[i].size};
+	struct module_place parts[COLLECTOR_RANGES];
+	decoder->collector_count = module_find_parts(module, names, sizeof(names) / sizeof(*names),
+						     parts, COLLECTOR_RANGES);
+	for (size_t i = 0; i < decoder->collector_count; i++) {
+		uint64_t start = module->load_bias + parts[i].vaddr;
+		decoder->collector[i] = (struct code_range){start, start + parts[i].size};
 	}
 }
 
@@ -241,6 +234,7 @@ static void add_part(struct decoder *decoder, struct python_stack *all,
 	merge_activations(decoder, all, part, base);
 	all->holds_gil |= part->holds_gil;
 	all->gc_running |= part->gc_running;
+	all->cut |= part->cut;
 }
 
 static size_t cache_index(const struct decoder *decoder, const struct python_runtime *runtime)

@@ -416,6 +416,8 @@ uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interne
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
+enum { COLLECTOR_RANGES = 16 };
+
 /* All that turns raw samples into stacks; belongs to the worker. */
 struct decoder {
 	const struct target *target; /* NULL in replay */
@@ -442,7 +444,7 @@ struct decoder {
 	uint64_t captured_generation;
 	struct capture *capture; /* NULL: none */
 	struct join join;	 /* thread ids known, to compare evidence */
-	struct code_range collector[16];
+	struct code_range collector[COLLECTOR_RANGES];
 	size_t collector_count;
 	const char *gc_mark, *gil_mark;
 	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */

@@ -158,8 +158,8 @@ static bool swallow_gil_wait(struct merge *merge, bool interpreter)
 }
 
 /*
- * The collector's own frames, told by their addresses. In a stripped interpreter nothing tells them:
- * that it collects does not, as what it frees runs Python code meanwhile.
+ * The collector's own frames, told by their addresses. In a stripped interpreter nothing tells
+ * them: that it collects does not, as what it frees runs Python code meanwhile.
  */
 static bool is_collector(const struct merge *merge, const struct unwind_frame *frame)
 {
@@ -229,11 +229,15 @@ static void add_native(struct merge *merge, size_t i)
 				  .hidden = interpreter || is_trampoline(merge, frame)});
 }
 
-/* Frames outside the outermost Python frame are start-up plumbing. */
-static void hide_start_up(struct merged_stack *out)
+/* Frames outside the outermost Python frame are start-up plumbing; where that frame is missing,
+ * nobody can tell what they belong to. */
+static void hide_start_up(struct merged_stack *out, bool cut)
 {
-	for (size_t i = out->count; i-- > 0 && out->frames[i].kind == MERGED_NATIVE;)
+	for (size_t i = out->count; i-- > 0 && out->frames[i].kind != MERGED_PYTHON;) {
+		if (out->frames[i].kind != MERGED_NATIVE && !cut)
+			break;
 		out->frames[i].hidden = true;
+	}
 }
 
 static const struct module *module_of(const struct merge *merge, const struct merged_frame *frame)
@@ -276,9 +280,10 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 	for (size_t i = 0; i < input->native->count; i++)
 		add_native(&merge, i);
 	place_until(&merge, activations);
-	merged->truncated = input->native->end != UNWIND_END_OUTERMOST;
+	bool cut = input->python && input->python->cut;
+	merged->truncated = cut || input->native->end != UNWIND_END_OUTERMOST;
 	if (merge.python_seen)
-		hide_start_up(merged);
+		hide_start_up(merged, cut);
 	else
 		hide_native_start(&merge);
 }

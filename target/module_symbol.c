@@ -37,7 +37,7 @@ struct search {
 	const char *const *names;
 	struct module_place *places;
 	size_t count, missing;
-	/* Looking for the parts of the first name: those found so far, and room for them. */
+	/* Looking for parts: those found so far, and room for them. */
 	struct module_place *parts;
 	size_t part_count, part_capacity;
 };
@@ -67,15 +67,21 @@ static void compare_names(struct search *search, const Elf64_Sym *symbol, const 
 }
 
 /* "name" itself and "name.cold", not "name_of_another". */
+static bool is_part(const char *text, uint64_t room, const char *name)
+{
+	size_t size = strlen(name);
+	return *text == *name && size < room && memcmp(text, name, size) == 0 &&
+	       (text[size] == '\0' || text[size] == '.');
+}
+
 static void compare_parts(struct search *search, const Elf64_Sym *symbol, const char *strings,
 			  uint64_t strings_size)
 {
-	const char *text = strings + symbol->st_name, *name = search->names[0];
-	uint64_t room = strings_size - symbol->st_name;
-	size_t size = strlen(name);
-	if (*text != *name || size >= room || memcmp(text, name, size) != 0 ||
-	    (text[size] != '\0' && text[size] != '.') || !symbol->st_size ||
-	    ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+	bool wanted = false;
+	for (size_t i = 0; i < search->count && !wanted; i++)
+		wanted = is_part(strings + symbol->st_name, strings_size - symbol->st_name,
+				 search->names[i]);
+	if (!wanted || !symbol->st_size || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return;
 	for (size_t i = 0; i < search->part_count; i++)
 		if (search->parts[i].vaddr == symbol->st_value)
@@ -260,11 +266,14 @@ size_t module_find_exported(const struct module *module, const char *const names
 	return count - search.missing;
 }
 
-size_t module_find_parts(const struct module *module, const char *name, struct module_place parts[],
-			 size_t capacity)
+size_t module_find_parts(const struct module *module, const char *const names[], size_t count,
+			 struct module_place parts[], size_t capacity)
 {
-	struct search search = {
-		.names = &name, .missing = capacity > 0, .parts = parts, .part_capacity = capacity};
+	struct search search = {.names = names,
+				.count = count,
+				.missing = capacity > 0,
+				.parts = parts,
+				.part_capacity = capacity};
 	search_all(module, &search);
 	return search.part_count;
 }

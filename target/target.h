@@ -330,11 +330,11 @@ size_t module_find_exported(const struct module *module, const char *const names
 			    struct module_place places[]);
 
 /*
- * The function of that name and what compilers split off or copied from it: all symbols NAME and
- * NAME.SUFFIX (".cold", ".part.0", ".constprop.1", ".llvm.123") with a size, of all three tables.
- * Fills in at most `capacity` different ones and returns how many.
+ * The functions of these names and what compilers split off or copied from them: all symbols NAME
+ * and NAME.SUFFIX (".cold", ".part.0", ".constprop.1", ".llvm.123") with a size, of all three
+ * tables. Fills in at most `capacity` different ones and returns how many.
  */
-size_t module_find_parts(const struct module *module, const char *name, struct module_place parts[],
-			 size_t capacity);
+size_t module_find_parts(const struct module *module, const char *const names[], size_t count,
+			 struct module_place parts[], size_t capacity);
 
 #endif

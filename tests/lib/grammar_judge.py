@@ -28,6 +28,12 @@ THROUGH = {
     ("pickle_reduce", "__reduce__"): ["_pickle"],
     ("heap", "__lt__"): ["_heapq"],
     ("bisection", "__lt__"): ["_bisect"],
+    ("takewhile", "takes"): ["itertools"],
+    ("groupby", "group"): ["itertools"],
+    ("partial", "with_partial"): ["_functools"],
+    ("method_caller", "wanted"): ["operator"],
+    ("attribute_getter", "wanted"): ["operator"],
+    ("starmap", "starred"): ["itertools"],
     ("asyncio_task", "task_main"): ["_asyncio"],
     ("asyncio_called", "called_main"): ["_asyncio"],
     ("asyncio_called", "called_other"): ["_asyncio"],
@@ -37,8 +43,14 @@ THROUGH = {
 }
 # Modules that a way of calling is in at its innermost end only.
 INSIDE = {"context_run": {"_contextvars"}}
-# What any function may be in at the innermost end: memory, locks, clocks, the dynamic loader.
-LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\])$")
+# The collector visits the objects of every module. In stripped builds nothing says that it does.
+COLLECTING = ("collected", "collected_deleted", "collector_calls")
+# Code that libffi makes, or copies, for each callback: between libffi and _ctypes, for a moment.
+TRAMPOLINES = ("[unknown]", "trampoline_code_table")
+# What any function may be in at the innermost end: memory, locks, clocks, the dynamic loader, and
+# modules of 2.7 that later versions have in the interpreter itself.
+LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\]"
+                  r"|itertools|operator|_functools|cStringIO)$")
 MARKS = ("<gc>", "<gil wait>")
 
 
@@ -53,7 +65,7 @@ class Seen:
 
 def module_name(path):
     """"_json" of "/usr/lib/_json.cpython-311-x86_64-linux-gnu.so"."""
-    return re.sub(r"(-\d+\.\d[\d.]*)?\.(so|cpython|abi3)\b.*$", "", (path or "?").rsplit("/", 1)[-1])
+    return re.sub(r"(-\d+\.\d[\d.]*)?(_d)?\.(so|cpython|abi3|x86_64)\b.*$", "", (path or "?").rsplit("/", 1)[-1])
 
 
 def from_profile(text):
@@ -100,13 +112,13 @@ def frame_text(frame):
     return text + (" [guessed]" if frame["guessed"] else "")
 
 
-def collapsed(frames):
-    """The modules of native frames, each run of one module once."""
-    modules = []
-    for frame in frames:
-        if not modules or modules[-1] != frame.module:
-            modules.append(frame.module)
-    return modules
+def runs_of(modules):
+    """Each run of one module once."""
+    runs = []
+    for module in modules:
+        if not runs or runs[-1] != module:
+            runs.append(module)
+    return runs
 
 
 class Grammar:
@@ -148,14 +160,16 @@ class Grammar:
             return None
         plain = re.sub(r"_[A-Z]+\d+[ab]$", "", self.codes[number][0].rsplit(".", 1)[-1])
         modules = THROUGH.get((construct, plain), [])
-        return [module for module in modules if module in self.mapped or module == "<gc>"]
+        return runs_of(module for module in modules if module in self.mapped or module == "<gc>")
 
     def modules_inside(self, number, construct):
         """What may stand inside of it at the innermost end."""
         name, file, _, _ = self.codes[number]
         if construct:
             return {module for key, modules in THROUGH.items() for module in modules
-                    if key[0] == construct} | INSIDE.get(construct, set())
+                    if key[0] == construct} | INSIDE.get(construct, set()) | \
+                (self.library if construct in COLLECTING else set()) | \
+                (set(TRAMPOLINES) if construct.startswith("ctypes") else set())
         if name.rsplit(".", 1)[-1] == "round":     # collects garbage
             return self.library | {"<gc>"}
         return self.library
@@ -191,7 +205,7 @@ class Grammar:
                      for callee in self.calls.get((state, caller.line), ()) if callee in wanted}
             if not after:
                 return f"{caller.text} does not call {callee.name}"
-            between = collapsed(stack[here + 1:following])
+            between = runs_of(frame.module for frame in stack[here + 1:following])
             if not self.native and not between:
                 states = after
                 continue
@@ -209,7 +223,9 @@ class Grammar:
     def judge_leaf(self, leaf, natives, states):
         """The native frames at the innermost end."""
         for frame in natives:
-            allowed = any(frame.module in self.inside[state] for state in states)
+            allowed = any(frame.module in self.inside[state] or
+                          frame.name in TRAMPOLINES and frame.name in self.inside[state]
+                          for state in states)
             if not allowed and frame.module != "<gil wait>" and not LEAF.match(frame.module):
                 return f"{leaf.text} does not call {frame.text}"
             if frame.module == "<gc>":

@@ -76,6 +76,7 @@ PROBES = [
     Probe("chunk.data", 311, LAST, at("_PyStackChunk", "data")),
     Probe("frame.back", 207, 310, at(FO, "f_back")),
     Probe("frame.code", 207, 310, at(FO, "f_code")),
+    Probe("frame.generator", 310, 310, at(FO, "f_gen")),
     Probe("frame.lasti", 207, 310, at(FO, "f_lasti")),
     Probe("frame.size", 207, 310, at(FO, "f_lineno") + " + 4"),
     Probe("iframe.code", 311, 312, at(IF, "f_code")),

@@ -115,18 +115,6 @@ static void make_deep_chunks(struct deep_memory *deep)
 	      chunk_address(deep, 0) + HEADER + PER_CHUNK * FRAME);
 }
 
-/* 3.10 has a record for each frame object. */
-static void make_deep_records(struct deep_memory *deep)
-{
-	const struct python_layout *layout = &deep->world->runtime.layout;
-	if (layout->chain != CHAIN_HEAP_FRAMES)
-		return;
-	for (size_t i = 0; i < deep->depth; i++)
-		deep_put64(deep, deep->records + i * FRAME + layout->cframe_previous,
-			   i + 1 < deep->depth ? deep->records + (i + 1) * FRAME : record_at(5));
-	put64(deep->world, TSTATE + layout->tstate_cframe, deep->records);
-}
-
 static void make_deep(struct deep_memory *deep, const struct python_layout *layout, size_t depth,
 		      size_t each_generator)
 {
@@ -141,7 +129,6 @@ static void make_deep(struct deep_memory *deep, const struct python_layout *layo
 	deep->bytes = alloc_zeroed(deep->size, 1);
 	make_deep_frames(deep);
 	make_deep_chunks(deep);
-	make_deep_records(deep);
 	remote_addr innermost = deep_frame(deep, 0);
 	if (has_frame_objects(layout))
 		put64(deep->world, TSTATE + layout->tstate_frame, innermost);
@@ -166,10 +153,9 @@ static struct cost allowed(const struct deep_memory *deep)
 {
 	const struct python_layout *layout = &deep->world->runtime.layout;
 	size_t generators = deep->each_generator ? deep->depth / deep->each_generator : 0;
-	size_t records = layout->chain == CHAIN_HEAP_FRAMES ? deep->depth : 0;
-	/* One read a frame object and a record, two a generator's frame (3.11, 3.12: the newest
+	/* One read a frame object, two a generator's frame (3.11, 3.12: the newest
 	 * record is tried first) and a chunk. */
-	size_t apart = has_frame_objects(layout) ? deep->depth + records : 2 * generators;
+	size_t apart = has_frame_objects(layout) ? deep->depth : 2 * generators;
 	size_t chunks = has_frame_objects(layout) ? 0 : deep->depth / PER_CHUNK + 1;
 	return (struct cost){200 + apart + 2 * chunks,
 			     24000 + apart * FRAME_OBJECT / 2 + chunks * (CHUNK_SIZE + HEADER)};

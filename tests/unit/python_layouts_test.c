@@ -137,11 +137,10 @@ static void expect_present(const struct python_layout *layout, const uint16_t *o
 static void expect_chain(const struct python_layout *l)
 {
 	switch (l->chain) {
-	case CHAIN_HEAP_FRAMES:
-		EXPECT_PRESENT(l, "records", l->tstate_cframe, l->tstate_root_cframe,
-			       l->cframe_previous, l->cframe_size);
-		/* fall through */
 	case CHAIN_FRAMES:
+		if (l->minor == 10)
+			EXPECT_PRESENT(l, "records", l->tstate_cframe, l->tstate_root_cframe,
+				       l->cframe_previous, l->cframe_size);
 		EXPECT_PRESENT(l, "frame objects", l->tstate_frame, l->frame_back, l->frame_code,
 			       l->frame_lasti, l->frame_size);
 		assert_true(l->lasti_unit == 1 || l->lasti_unit == 2);

@@ -131,7 +131,7 @@ static inline remote_addr make_code(struct world *world, const char *name)
 
 static inline bool has_frame_objects(const struct python_layout *layout)
 {
-	return layout->chain == CHAIN_FRAMES || layout->chain == CHAIN_HEAP_FRAMES;
+	return layout->chain == CHAIN_FRAMES;
 }
 
 /* Frame number N, in the chunk from 3.11 on. */

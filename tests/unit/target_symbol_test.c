@@ -131,6 +131,7 @@ static void what_only_the_debug_file_has_is_found_there(void **state)
 /* What compilers name the parts of a function like, and what only looks so. */
 static void a_function_is_found_with_all_its_parts(void **state)
 {
+	const char *wanted[] = {"work", "wor"};
 	(void)state;
 	struct module_place parts[8], place;
 	const char *const cold = "work.cold.3";
@@ -148,7 +149,7 @@ static void a_function_is_found_with_all_its_parts(void **state)
 		 directory);
 	assert_int_equal(system(command), 0);
 	struct module *module = add(path);
-	assert_int_equal(module_find_parts(module, "work", parts, 8), 3);
+	assert_int_equal(module_find_parts(module, wanted, 1, parts, 8), 3);
 	assert_int_equal(module_find_symbols(module, &cold, 1, &place), 1);
 	bool seen = false;
 	for (size_t i = 0; i < 3; i++) {
@@ -158,9 +159,11 @@ static void a_function_is_found_with_all_its_parts(void **state)
 			assert_int_not_equal(parts[i].vaddr, parts[k].vaddr);
 	}
 	assert_true(seen);
-	assert_int_equal(module_find_parts(module, "work", parts, 2), 2);
-	assert_int_equal(module_find_parts(module, "work", parts, 0), 0);
-	assert_int_equal(module_find_parts(module, "wor", parts, 8), 0);
+	assert_int_equal(module_find_parts(module, wanted, 1, parts, 2), 2);
+	assert_int_equal(module_find_parts(module, wanted, 1, parts, 0), 0);
+	assert_int_equal(module_find_parts(module, &wanted[1], 1, parts, 8), 0);
+	wanted[1] = "work_of_others";
+	assert_int_equal(module_find_parts(module, wanted, 2, parts, 8), 4);
 }
 
 static void nothing_is_asked_and_nothing_is_found(void **state)
