@@ -25,6 +25,7 @@ enum {
 struct candidate {
 	remote_addr record;		 /* an address that lies in it */
 	uint32_t held_first, held_count; /* in matcher.held */
+	bool foreign; /* it keeps something else than one of our frames where frames are kept */
 };
 
 /* Frames by address, to be found by bisection. */
@@ -71,8 +72,10 @@ static bool find_frame(const struct matcher *matcher, uint64_t word, uint32_t *i
 static void hold(struct matcher *matcher, struct candidate *candidate, size_t place, uint64_t word)
 {
 	uint32_t index;
-	if (candidate->held_count >= MAX_HELD || place >= PLACES ||
-	    !find_frame(matcher, word, &index))
+	bool ours = find_frame(matcher, word, &index);
+	if (place == matcher->room->kept_best && matcher->room->kept_most)
+		candidate->foreign = !ours;
+	if (!ours || candidate->held_count >= MAX_HELD || place >= PLACES)
 		return;
 	matcher->held = alloc_room(matcher->held, &matcher->held_capacity, matcher->held_count + 1,
 				   sizeof(*matcher->held));
@@ -85,7 +88,7 @@ static void hold(struct matcher *matcher, struct candidate *candidate, size_t pl
 static void add_candidate(struct matcher *matcher, const struct python_slice *slice,
 			  remote_addr record)
 {
-	struct candidate candidate = {record, (uint32_t)matcher->held_count, 0};
+	struct candidate candidate = {record, (uint32_t)matcher->held_count, 0, false};
 	if (matcher->candidate_count >= MAX_CANDIDATES)
 		return;
 	for (int i = 0; i < PYTHON_SAVED_COUNT; i++)
@@ -116,7 +119,7 @@ static bool is_kept_at(const struct matcher *matcher, uint32_t place)
 {
 	enum { SELDOM = 16 };
 	const struct walk_room *room = matcher->room;
-	return room->kept_most == 0 || room->kept[place] >= room->kept_most / SELDOM;
+	return room->kept_most == 0 || room->kept[place] > room->kept_most / SELDOM;
 }
 
 static bool holds(const struct matcher *matcher, size_t candidate, uint32_t frame, bool learned)
@@ -136,7 +139,8 @@ static bool fits(const struct matcher *matcher, size_t outside)
 	size_t frames = matcher->room->frame_count;
 	size_t first = matcher->candidate_count - outside - frames;
 	for (size_t i = frames; i-- > 0;)
-		if (!holds(matcher, first + i, (uint32_t)i, outside > 0))
+		/* Where the chain is broken, the outermost one is not run by what is left over. */
+		if (!holds(matcher, first + i, (uint32_t)i, outside > 0 || i + 1 == frames))
 			return false;
 	return true;
 }
@@ -152,8 +156,10 @@ static void learn_places(struct matcher *matcher)
 		const struct candidate *one = &matcher->candidates[matcher->owner[f] - 1];
 		for (uint32_t i = 0; i < one->held_count; i++) {
 			const struct held *held = &matcher->held[one->held_first + i];
-			if (held->frame == f && ++room->kept[held->place] > room->kept_most)
-				room->kept_most = room->kept[held->place];
+			if (held->frame != f || ++room->kept[held->place] <= room->kept_most)
+				continue;
+			room->kept_most = room->kept[held->place];
+			room->kept_best = held->place;
 		}
 	}
 	if (room->kept_most < MOST)
@@ -278,29 +284,53 @@ static void push(struct walk_room *room, remote_addr record, uint32_t first)
 	room->activations[room->activation_count++] = (struct python_activation){record, first, 1};
 }
 
+/* How many frames there are up to the outermost one that has an activation. */
+static size_t count_owned_end(const struct matcher *matcher)
+{
+	size_t end = matcher->room->frame_count;
+	while (end > 0 && !matcher->owner[end - 1])
+		end--;
+	return end;
+}
+
 /*
- * Where the chain of frames is broken, activations are left over outside of its last one. That is a
- * generator which throw() goes through (up to 3.9 it is linked to nothing meanwhile), and what it
- * throws into stands directly inside of it: both are told to be the inner one's.
+ * Up to 3.9 a generator that throw() goes through is linked to nothing meanwhile, so that the chain
+ * of frames ends there, and activations are left over outside. What it throws into stands directly
+ * inside of it: both are told to be the inner one's.
  */
 static void join_broken_end(const struct matcher *matcher, struct walk_room *room)
 {
-	size_t last = room->frame_count;
-	while (last > 0 && !matcher->owner[last - 1])
-		last--;
-	size_t outside = matcher->candidate_count - (last ? matcher->owner[last - 1] : 0);
-	if (last == room->frame_count || outside == 0)
+	size_t end = count_owned_end(matcher);
+	size_t inside = end ? matcher->owner[end - 1] : 0;
+	if (room->kept_most == 0 || end + 1 != room->frame_count ||
+	    inside == matcher->candidate_count)
 		return;
-	if (last == 0 && (room->frame_count > 1 || room->kept_most == 0))
-		return; /* rather no evidence */
 	/* It has called nothing yet, or no more: it is in what the innermost activation calls. */
-	if (last == 0)
-		room->activations[last++] =
+	if (end == 0)
+		room->activations[end++] =
 			(struct python_activation){matcher->candidates[0].record, 0, 1};
-	struct python_activation *inner = &room->activations[last - 1];
-	inner->count += (uint32_t)(room->frame_count - last);
-	room->activation_count = last;
+	else
+		room->activations[end - 1].count++;
+	room->activation_count = end;
 	room->cut = true;
+}
+
+/*
+ * Frames without an activation, and activations that run frames which are not ours: the thread is
+ * switching stacks, as greenlets do by copying them. Activations outside of all of ours are no sign
+ * of it: those belong to greenlets that do not run. The innermost may not have its frame yet.
+ */
+static bool is_mixed(const struct matcher *matcher)
+{
+	size_t end = count_owned_end(matcher);
+	size_t last = end + 1 >= matcher->room->frame_count && end ? matcher->owner[end - 1]
+								   : matcher->candidate_count;
+	bool open = false, foreign = false;
+	for (size_t i = 0; i < matcher->room->frame_count; i++)
+		open |= !matcher->owner[i];
+	for (size_t i = 1; i < last; i++)
+		foreign |= matcher->candidates[i].foreign;
+	return open && foreign;
 }
 
 static void finish(struct matcher *matcher, struct walk_room *room)
@@ -311,6 +341,7 @@ static void finish(struct matcher *matcher, struct walk_room *room)
 		uint32_t owner = matcher->owner[i];
 		push(room, owner ? matcher->candidates[owner - 1].record : 0, (uint32_t)i);
 	}
+	room->mixed = is_mixed(matcher);
 	join_broken_end(matcher, room);
 	free(matcher->places);
 	free(matcher->owner);

@@ -221,6 +221,29 @@ static bool is_live(const struct walk_room *room, const struct python_slice *sli
 	return record == 0 || record >= slices[0].sp || slices[0].sp - record > NEAR;
 }
 
+/*
+ * An entry record is a local of the eval function. One that lies in a native frame of other code
+ * was left there: the thread is switching native stacks (greenlets copy them).
+ */
+static bool stands_in_eval(const struct python_runtime *runtime, const struct walk_room *room,
+			   const struct python_slice *slices, size_t slice_count)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < room->activation_count; i++) {
+		remote_addr record = room->activations[i].record;
+		/* Both go outwards; a record on another stack is in no slice. */
+		size_t from = at;
+		while (from < slice_count && record >= slices[from].cfa)
+			from++;
+		if (from == slice_count || record < slices[from].sp)
+			continue;
+		at = from;
+		if (!slices[at].guessed && !python_runtime_owns(runtime, slices[at].pc))
+			return false;
+	}
+	return true;
+}
+
 bool python_stack_read(const struct python_runtime *runtime, const struct memory_reader *memory,
 		       remote_addr tstate, const struct python_slice *slices, size_t slice_count,
 		       struct python_code_cache *codes, struct python_stack *stack,
@@ -236,6 +259,8 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 		return false;
 	if (!is_live(room, slices, slice_count))
 		return error_set(error, ERROR_TORN, "newest entry record is below the stack");
+	if (room->mixed || !stands_in_eval(runtime, room, slices, slice_count))
+		return error_set(error, ERROR_TORN, "the native stack is another greenlet's");
 	if (!resolve_frames(runtime, memory, room, codes, stack, error))
 		return false;
 	stack->activations = alloc_room(stack->activations, &stack->activation_capacity,

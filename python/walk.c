@@ -31,7 +31,7 @@ static void reset_room(struct walk_room *room)
 	room->code_count = room->chunk_count = room->byte_count = 0;
 	room->chunk_hit = room->chunk_order_count = 0;
 	room->skipped_records = room->rebuilt_records = room->relinked_frames = 0;
-	room->cut = false;
+	room->cut = room->mixed = false;
 	if (++room->code_stamp == 0) {
 		memset(room->code_slots, 0, room->code_slot_count * sizeof(*room->code_slots));
 		room->code_stamp = 1;

@@ -515,6 +515,10 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		.collector_count = decoder->collector_count,
 	};
 	merge_stacks(&input, &decoder->merged);
+	if (decoder->merged.broken) {
+		log_debug("sample", "thread %d: its native stack leads nowhere", raw->tid);
+		return DECODE_TORN;
+	}
 	number_frames(decoder, native, raw);
 	fill_facts(decoder, raw, native, python, facts);
 	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;

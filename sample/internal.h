@@ -358,6 +358,7 @@ struct merged_stack {
 	size_t count, capacity;
 	bool salvaged;	/* a Python frame without owner was placed by order */
 	bool truncated; /* the native stack does not reach the thread's start */
+	bool broken; /* and leads nowhere, with Python frames left to place: not to be believed */
 	/* merge.c's own */
 	uint32_t *skip; /* of each activation: the next one that a native frame may own */
 	size_t skip_capacity;

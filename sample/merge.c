@@ -58,6 +58,16 @@ static void place_until(struct merge *merge, size_t end)
 	}
 }
 
+/* Whether Python frames are left from that activation on. */
+static bool has_frames(const struct merge *merge, size_t next)
+{
+	const struct python_stack *python = merge->input->python;
+	for (size_t i = next; python && i < python->activation_count; i++)
+		if (python->activations[i].count > 0)
+			return true;
+	return false;
+}
+
 static bool inside(const struct unwind_frame *frame, remote_addr record)
 {
 	return record >= frame->sp && frame->cfa && record < frame->cfa;
@@ -265,7 +275,7 @@ static void hide_native_start(struct merge *merge)
 void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 {
 	merged->count = 0;
-	merged->salvaged = merged->truncated = false;
+	merged->salvaged = merged->truncated = merged->broken = false;
 	merged->looks = 0;
 	struct merge merge = {.input = input, .out = merged, .gil_wait_open = input->gil_wait};
 	size_t activations = input->python ? input->python->activation_count : 0;
@@ -279,9 +289,12 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 	prepare(&merge);
 	for (size_t i = 0; i < input->native->count; i++)
 		add_native(&merge, i);
+	enum unwind_end end = input->native->end;
+	merged->broken = has_frames(&merge, merge.next) &&
+			 (end == UNWIND_END_UNMAPPED || end == UNWIND_END_BAD);
 	place_until(&merge, activations);
 	bool cut = input->python && input->python->cut;
-	merged->truncated = cut || input->native->end != UNWIND_END_OUTERMOST;
+	merged->truncated = cut || end != UNWIND_END_OUTERMOST;
 	if (merge.python_seen)
 		hide_start_up(merged, cut);
 	else

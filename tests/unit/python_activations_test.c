@@ -234,20 +234,61 @@ static void a_frame_that_is_not_run_is_left_open(void **state)
 	finish(&world);
 }
 
+/* A stack where all fits tells where the eval function keeps its frame; then comes another one. */
+static void teach(struct world *world, size_t frames)
+{
+	start(world, 8);
+	for (size_t i = 0; i < 8; i++)
+		add(world, EVAL, frame_at(i));
+	find(world);
+	assert_int_equal(world->room.kept_most, 8);
+	memset(world->words, 0, sizeof(world->words));
+	world->slice_count = world->room.activation_count = 0;
+	world->room.frame_count = frames;
+}
+
 /* The same up to 3.9, which links it to nothing: what lies outside of it is not to be had. */
 static void a_chain_that_is_broken_ends_where_it_is(void **state)
 {
 	struct world world;
 	(void)state;
-	start(&world, 3);
+	teach(&world, 3);
 	add(&world, EVAL, frame_at(0));
 	add(&world, EVAL, frame_at(1));
 	add(&world, OTHER, 0);
 	add(&world, EVAL, 0x1234);
-	add(&world, OTHER, 0);
+	/* Where nothing is kept, this is left from an earlier call. */
+	world.words[3 * SLICE / 8 + 5] = frame_at(2);
 	find(&world);
 	assert_int_equal(owner_of(&world, 1), 1);
 	assert_int_equal(owner_of(&world, 2), 1);
+	assert_true(world.room.cut);
+	assert_false(world.room.mixed);
+	finish(&world);
+}
+
+/* Greenlets: the stack of one is copied in place of another one's. */
+static void activations_of_other_frames_among_ours_are_told(void **state)
+{
+	struct world world;
+	(void)state;
+	teach(&world, 4);
+	add(&world, EVAL, frame_at(0));
+	add(&world, EVAL, 0x1111);
+	add(&world, EVAL, 0x2222);
+	add(&world, EVAL, frame_at(3));
+	find(&world);
+	assert_true(world.room.mixed);
+	finish(&world);
+	/* All of ours are there, the others lie outside. */
+	teach(&world, 2);
+	add(&world, EVAL, frame_at(0));
+	add(&world, EVAL, frame_at(1));
+	add(&world, EVAL, 0x1111);
+	add(&world, EVAL, 0x2222);
+	find(&world);
+	assert_false(world.room.mixed);
+	assert_false(world.room.cut);
 	finish(&world);
 }
 
@@ -290,6 +331,7 @@ int main(void)
 		cmocka_unit_test(records_of_another_stack_are_no_candidates),
 		cmocka_unit_test(a_frame_that_is_not_run_is_left_open),
 		cmocka_unit_test(a_chain_that_is_broken_ends_where_it_is),
+		cmocka_unit_test(activations_of_other_frames_among_ours_are_told),
 		cmocka_unit_test(random_stacks_keep_the_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

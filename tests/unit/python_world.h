@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -341,7 +342,11 @@ static inline void expect_failure(struct world *world, bool with_slices, enum er
 static inline struct world *world_of_row(const struct python_layout *layout)
 {
 	static struct world world;
+	/* All code is the interpreter's. */
+	static struct module_segment code = {.flags = PF_X, .memory_size = UINT64_MAX};
+	static struct module module = {.segments = &code, .segment_count = 1};
 	make_world(&world, layout);
+	world.runtime.module = &module;
 	return &world;
 }
 
