@@ -25,7 +25,6 @@ enum {
 struct candidate {
 	remote_addr record;		 /* an address that lies in it */
 	uint32_t held_first, held_count; /* in matcher.held */
-	bool foreign; /* it keeps something else than one of our frames where frames are kept */
 };
 
 /* Frames by address, to be found by bisection. */
@@ -72,10 +71,8 @@ static bool find_frame(const struct matcher *matcher, uint64_t word, uint32_t *i
 static void hold(struct matcher *matcher, struct candidate *candidate, size_t place, uint64_t word)
 {
 	uint32_t index;
-	bool ours = find_frame(matcher, word, &index);
-	if (place == matcher->room->kept_best && matcher->room->kept_most)
-		candidate->foreign = !ours;
-	if (!ours || candidate->held_count >= MAX_HELD || place >= PLACES)
+	if (candidate->held_count >= MAX_HELD || place >= PLACES ||
+	    !find_frame(matcher, word, &index))
 		return;
 	matcher->held = alloc_room(matcher->held, &matcher->held_capacity, matcher->held_count + 1,
 				   sizeof(*matcher->held));
@@ -88,7 +85,7 @@ static void hold(struct matcher *matcher, struct candidate *candidate, size_t pl
 static void add_candidate(struct matcher *matcher, const struct python_slice *slice,
 			  remote_addr record)
 {
-	struct candidate candidate = {record, (uint32_t)matcher->held_count, 0, false};
+	struct candidate candidate = {record, (uint32_t)matcher->held_count, 0};
 	if (matcher->candidate_count >= MAX_CANDIDATES)
 		return;
 	for (int i = 0; i < PYTHON_SAVED_COUNT; i++)
@@ -156,10 +153,8 @@ static void learn_places(struct matcher *matcher)
 		const struct candidate *one = &matcher->candidates[matcher->owner[f] - 1];
 		for (uint32_t i = 0; i < one->held_count; i++) {
 			const struct held *held = &matcher->held[one->held_first + i];
-			if (held->frame != f || ++room->kept[held->place] <= room->kept_most)
-				continue;
-			room->kept_most = room->kept[held->place];
-			room->kept_best = held->place;
+			if (held->frame == f && ++room->kept[held->place] > room->kept_most)
+				room->kept_most = room->kept[held->place];
 		}
 	}
 	if (room->kept_most < MOST)
@@ -284,6 +279,16 @@ static void push(struct walk_room *room, remote_addr record, uint32_t first)
 	room->activations[room->activation_count++] = (struct python_activation){record, first, 1};
 }
 
+/* True when the candidate has none of our frames where frames are kept. */
+static bool is_foreign(const struct matcher *matcher, size_t candidate)
+{
+	const struct candidate *one = &matcher->candidates[candidate];
+	for (uint32_t i = 0; i < one->held_count; i++)
+		if (is_kept_at(matcher, matcher->held[one->held_first + i].place))
+			return false;
+	return true;
+}
+
 /* How many frames there are up to the outermost one that has an activation. */
 static size_t count_owned_end(const struct matcher *matcher)
 {
@@ -326,10 +331,12 @@ static bool is_mixed(const struct matcher *matcher)
 	size_t last = end + 1 >= matcher->room->frame_count && end ? matcher->owner[end - 1]
 								   : matcher->candidate_count;
 	bool open = false, foreign = false;
+	if (matcher->room->kept_most == 0)
+		return false;
 	for (size_t i = 0; i < matcher->room->frame_count; i++)
 		open |= !matcher->owner[i];
 	for (size_t i = 1; i < last; i++)
-		foreign |= matcher->candidates[i].foreign;
+		foreign |= is_foreign(matcher, i);
 	return open && foreign;
 }
 

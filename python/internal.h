@@ -260,7 +260,7 @@ struct walk_room {
 	bool cut;	/* see struct python_stack */
 	bool mixed;	/* the native stack has activations of other frames among those of ours */
 	uint32_t *kept; /* activations.c: how often each place had an activation's own frame */
-	uint32_t kept_most, kept_best; /* the place that had one most often */
+	uint32_t kept_most;
 	uint8_t tstate[MAX_TSTATE];
 };
 void walk_room_release(struct walk_room *room);
