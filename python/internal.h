@@ -267,7 +267,8 @@ void walk_room_release(struct walk_room *room);
 
 /*
  * Reads the thread state and follows its frames. Slices as in python_stack_read; `scan` is for
- * touching, which has none: the stack above the newest record is searched as a whole.
+ * touching, which has but the innermost, or none: the stack above the newest record is searched as
+ * a whole.
  */
 bool MUST_CHECK walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
 			   remote_addr tstate, const struct python_slice *slices,

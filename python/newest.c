@@ -111,7 +111,7 @@ static void consider(struct walk *walk, struct choice *best, uint64_t word)
 /* In what the innermost native frame holds: it is the eval function. */
 static remote_addr find_held(struct walk *walk, remote_addr end)
 {
-	const struct python_slice *slice = &walk->slices[0];
+	const struct python_slice *slice = walk->innermost;
 	struct choice best = {0, end, 0};
 	for (int i = 0; i < PYTHON_SAVED_COUNT; i++)
 		if (slice->saved_known & 1u << i)
@@ -179,6 +179,12 @@ bool walk_frame_before(struct walk *walk, remote_addr address, remote_addr *befo
 		return true;
 	if (!walk->slice_count && !walk->scan)
 		return error_set(error, ERROR_TORN, "the newest frame is not linked yet");
-	*before = walk->slice_count ? find_held(walk, end) : find_listed(walk, end);
-	return true;
+	if (walk->innermost)
+		*before = find_held(walk, end);
+	/* Where a record may be unfilled, what is listed may be what it was left with. */
+	const bool shims = walk->layout->chain == CHAIN_SHIM;
+	if (!*before && (walk->scan || shims))
+		*before = find_listed(walk, end);
+	return *before || !shims ||
+	       error_set(error, ERROR_TORN, "nothing tells who called the newest frame");
 }

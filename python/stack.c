@@ -151,12 +151,14 @@ bool python_stack_finish(const struct python_runtime *runtime, const struct memo
 }
 
 bool python_stack_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
-			remote_addr tstate, struct python_known_codes *known, struct error *error)
+			remote_addr tstate, const struct python_slice *innermost,
+			struct python_known_codes *known, struct error *error)
 {
 	struct python_known_codes *own = known ? NULL : python_known_codes_new();
 	struct python_known_codes *codes = known ? known : own;
 	struct walk_room *room = &codes->room;
-	bool ok = walk_stack(runtime, memory, tstate, NULL, 0, true, room, error) &&
+	bool ok = walk_stack(runtime, memory, tstate, innermost, innermost != NULL, true, room,
+			     error) &&
 		  python_codes_read(runtime, memory, codes, room, error) &&
 		  python_stack_finish(runtime, memory, tstate, codes, room, error);
 	python_known_codes_free(own);

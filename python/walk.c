@@ -408,9 +408,10 @@ bool walk_stack(const struct python_runtime *runtime, const struct memory_reader
 		.runtime = runtime,
 		.layout = layout,
 		.memory = memory,
-		.slices = slices,
-		.slice_count = slice_count,
+		.slices = scan ? NULL : slices,
+		.slice_count = scan ? 0 : slice_count,
 		.scan = scan,
+		.innermost = slice_count ? slices : NULL,
 		.room = room,
 	};
 	reset_room(room);

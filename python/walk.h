@@ -22,6 +22,7 @@ struct walk {
 	const struct python_slice *slices;
 	size_t slice_count;
 	bool scan;
+	const struct python_slice *innermost; /* slices[0], or as much of it as touching knows */
 	struct walk_room *room;
 	remote_addr root;      /* &tstate->root_cframe */
 	remote_addr stack_top; /* the data stack holds nothing at and above it */

@@ -79,15 +79,36 @@ static void identify(const struct taker *taker, const struct thread_slot *slot,
 			join_by_thread_id(&taker->join, raw->registers.fs_base, raw->tstates);
 }
 
+/* As far out as the interpreter looks for what its innermost frame holds. */
+enum { INNERMOST_SIZE = 4 << 10 };
+
+/* The native frame that the thread stopped in; false: its registers are not known. */
+static bool describe_innermost(const struct raw_sample *raw, struct python_slice *slice)
+{
+	static const uint8_t saved[PYTHON_SAVED_COUNT] = {REGISTER_RBX, REGISTER_RBP, REGISTER_R12,
+							  REGISTER_R13, REGISTER_R14, REGISTER_R15};
+	const struct registers *registers = &raw->registers;
+	*slice = (struct python_slice){.sp = registers->value[REGISTER_RSP],
+				       .pc = registers->value[REGISTER_RIP]};
+	slice->cfa = slice->sp + INNERMOST_SIZE;
+	for (size_t i = 0; i < PYTHON_SAVED_COUNT; i++) {
+		slice->saved[i] = registers->value[saved[i]];
+		slice->saved_known |= (registers->known >> saved[i] & 1) << i;
+	}
+	return raw->stopped && slice->saved_known;
+}
+
 /* Copies what belongs to the Python stack, by reading all of it through the raw sample. */
 static void copy_python(const struct taker *taker, struct raw_sample *raw)
 {
+	struct python_slice innermost;
+	bool known = describe_innermost(raw, &innermost);
 	raw->runtime = taker->runtime;
 	for (uint32_t i = 0; i < raw->tstate_count && taker->runtime; i++) {
 		/* What could not be read is missing in the copy, too: the decoder says TORN. */
 		struct error ignored;
-		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i], taker->known,
-					&ignored))
+		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i],
+					known ? &innermost : NULL, taker->known, &ignored))
 			continue;
 	}
 }

@@ -132,7 +132,7 @@ static bool show_thread(const struct python_runtime *runtime, const struct memor
 	struct python_code_cache *codes = python_code_cache_new(interner);
 	struct python_stack stack;
 	python_stack_init(&stack);
-	bool ok = python_stack_touch(runtime, &recorder.reader, thread->tstate, known, error);
+	bool ok = python_stack_touch(runtime, &recorder.reader, thread->tstate, NULL, known, error);
 	size_t first = recorder.reads;
 	recorder.target = NULL;
 	ok = ok && python_stack_read(runtime, &recorder.reader, thread->tstate, NULL, 0, codes,
@@ -146,11 +146,13 @@ static bool show_thread(const struct python_runtime *runtime, const struct memor
 	recorder_release(&recorder);
 	recorder.target = memory;
 	if (ok && reads) {
-		ok = python_stack_touch(runtime, &recorder.reader, thread->tstate, known, error);
+		ok = python_stack_touch(runtime, &recorder.reader, thread->tstate, NULL, known,
+					error);
 		fprintf(stderr,
 			"%s: %zu frames, %zu activations, %zu reads at first, then %zu of %zu "
-			"bytes\n", python_runtime_version(runtime), stack.count,
-			stack.activation_count, first, recorder.reads, recorder.bytes);
+			"bytes\n",
+			python_runtime_version(runtime), stack.count, stack.activation_count, first,
+			recorder.reads, recorder.bytes);
 	}
 	recorder_release(&recorder);
 	python_stack_release(&stack);
@@ -203,7 +205,8 @@ static bool sample(struct sampler *sampler, const struct python_runtime *runtime
 	recorder->target = memory;
 	remote_addr sp = registers.value[REGISTER_RSP];
 	const struct python_slice slice = {.sp = sp, .cfa = copy_native_stack(recorder, sp)};
-	bool ok = python_stack_touch(runtime, &recorder->reader, tstate, sampler->known, &error);
+	bool ok = python_stack_touch(runtime, &recorder->reader, tstate, NULL, sampler->known,
+				     &error);
 	tracer_resume(tracer, tid);
 	recorder->target = NULL;
 	const char *stage = ok ? "read" : "touch";

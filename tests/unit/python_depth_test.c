@@ -178,7 +178,7 @@ static void walk(const struct python_layout *layout, size_t depth, size_t each_g
 	make_deep(&deep, layout, depth, each_generator);
 	struct world *world = deep.world;
 	struct python_known_codes *known = python_known_codes_new();
-	if (!python_stack_touch(&world->runtime, &deep.reader, TSTATE, known, &world->error))
+	if (!python_stack_touch(&world->runtime, &deep.reader, TSTATE, NULL, known, &world->error))
 		fail_msg("%u.%u: %s", layout->major, layout->minor, world->error.message);
 	expect_cost(&deep, "touching");
 	python_known_codes_free(known);

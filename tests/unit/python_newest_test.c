@@ -125,7 +125,7 @@ static void what_is_needed_of_the_caller_is_copied(void **state)
 		struct world *world = world_of_row(layout);
 		struct python_known_codes *known = python_known_codes_new();
 		link_newest(world, 0);
-		assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE, known,
+		assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE, NULL, known,
 					       &world->error));
 		python_known_codes_free(known);
 		world->only_copied = true;

@@ -118,7 +118,7 @@ static void touching_reads_all_that_reading_needs(void **state)
 			if (round == 1)
 				before = alloc_count();
 			assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE,
-						       known, &world->error));
+						       NULL, known, &world->error));
 			if (round == 1)
 				assert_int_equal(alloc_count(), before);
 			world->only_copied = true;
@@ -210,7 +210,7 @@ static void records_are_rebuilt_from_the_root(void **state)
 			memset(world->copied, 0, sizeof(world->copied));
 			memset(world->copied + STACK, 1, 0x8000);
 			assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE,
-						       NULL, &world->error));
+						       NULL, NULL, &world->error));
 			world->only_copied = true;
 			expect_stack(world, true, "| f3 f2 | f1 f0 ");
 			world->only_copied = false;
@@ -393,7 +393,7 @@ static void every_read_may_fail(void **state)
 			release_world(world);
 			world = world_of(minor);
 			world->fail_at = n;
-			if (!python_stack_touch(&world->runtime, &world->reader, TSTATE, NULL,
+			if (!python_stack_touch(&world->runtime, &world->reader, TSTATE, NULL, NULL,
 						&world->error))
 				assert_int_not_equal(world->error.kind, ERROR_NONE);
 			release_world(world);
