@@ -44,7 +44,8 @@ class Recording:
         self.saved = []
 
     def taken(self):
-        return self.samples + sum(self.counts[name] for name in ("torn", "gone", "dropped"))
+        """A thread that has ended had no stack to be taken."""
+        return self.samples + sum(self.counts[name] for name in ("torn", "dropped"))
 
     def kept(self):
         return 100.0 * self.samples / max(self.taken(), 1)

@@ -154,6 +154,7 @@ remote_addr object_dict_value(const struct python_objects *objects, remote_addr 
 			      const struct object_key *wanted);
 remote_addr object_attribute(const struct python_objects *objects, remote_addr object,
 			     const char *name);
+bool object_integer(const struct python_objects *objects, remote_addr object, uint64_t *value);
 
 /*
  * The same as object_dict_value with an integer, for a dict that is asked for many of them: the

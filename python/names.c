@@ -36,6 +36,16 @@ static remote_addr find_thread(const struct python_runtime *runtime,
 	return object_dict_indexed(objects, last->dict, thread->thread_id, &last->threads);
 }
 
+/* False when the Thread object says that it has another id (3.8+: _native_id). */
+static bool is_thread(const struct python_objects *objects, remote_addr object,
+		      const struct python_thread *thread)
+{
+	remote_addr native = object_attribute(objects, object, "_native_id");
+	uint64_t value;
+	return !native || !thread->native_thread_id || !object_integer(objects, native, &value) ||
+	       value == thread->native_thread_id;
+}
+
 const char *python_thread_name(const struct python_runtime *runtime,
 			       const struct memory_reader *memory,
 			       const struct python_thread *thread, struct interner *interner)
@@ -43,7 +53,10 @@ const char *python_thread_name(const struct python_runtime *runtime,
 	const struct python_layout *layout = &runtime->layout;
 	const struct python_objects objects = {layout, memory};
 	remote_addr object = find_thread(runtime, &objects, thread);
-	remote_addr name = object ? object_attribute(&objects, object, layout->thread_name) : 0;
+	/* The dict is changed while it is read: what it gives may be a thread that has ended. */
+	if (!object || !is_thread(&objects, object, thread))
+		return NULL;
+	remote_addr name = object_attribute(&objects, object, layout->thread_name);
 	if (!name || !python_is_string(layout, memory, name))
 		return NULL;
 	_cleanup_strbuf_ struct strbuf text;

@@ -54,7 +54,7 @@ static bool long_value(const struct python_objects *objects, remote_addr object,
 	return true;
 }
 
-static bool integer_value(const struct python_objects *objects, remote_addr object, uint64_t *value)
+bool object_integer(const struct python_objects *objects, remote_addr object, uint64_t *value)
 {
 	const struct python_layout *layout = objects->layout;
 	uint64_t flags = flags_of(objects, object);
@@ -67,7 +67,7 @@ static bool integer_value(const struct python_objects *objects, remote_addr obje
 static bool is_integer(const struct python_objects *objects, remote_addr object, uint64_t wanted)
 {
 	uint64_t value;
-	return integer_value(objects, object, &value) && value == wanted;
+	return object_integer(objects, object, &value) && value == wanted;
 }
 
 static bool is_wanted(const struct python_objects *objects, remote_addr key,
@@ -200,7 +200,7 @@ static void index_entries(const struct python_objects *objects, const struct ent
 		const uint8_t *entry = bytes + i * entries->size + entries->key;
 		remote_addr key = field_u64(entry, 0), value = field_u64(entry, 8);
 		uint64_t number;
-		if (key && value && integer_value(objects, key, &number))
+		if (key && value && object_integer(objects, key, &number))
 			table_put(&index->places, number, 0, (uint32_t)(first + i));
 	}
 	index->start = entries->start;
@@ -221,7 +221,7 @@ static remote_addr indexed_value(const struct python_objects *objects,
 	if (place >= entries->count ||
 	    !memory_read(objects->memory, entries->start + place * entries->size + entries->key,
 			 pair, sizeof(pair), NULL) ||
-	    !pair[0] || !integer_value(objects, pair[0], &found) || found != key)
+	    !pair[0] || !object_integer(objects, pair[0], &found) || found != key)
 		return 0;
 	*stale = false;
 	return pair[1];

@@ -9,6 +9,9 @@
 #include "base/cleanup.h"
 #include "python/internal.h"
 
+/* What is looked at in the pause. */
+enum { NEWEST_THREADS = 12, NEWEST_INTERPRETERS = 4 };
+
 /* ---- lists ---- */
 
 /*
@@ -206,4 +209,46 @@ bool python_threads(const struct python_runtime *runtime, const struct memory_re
 	*threads = list.threads;
 	*count = list.count;
 	return true;
+}
+
+/* Of one interpreter. */
+static uint32_t newest_of(const struct python_runtime *runtime, const struct memory_reader *memory,
+			  const struct python_interpreter *interpreter, uint64_t thread_id,
+			  uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity)
+{
+	const struct python_layout *layout = &runtime->layout;
+	remote_addr address = interpreter->threads_head;
+	uint32_t found = 0;
+	for (unsigned i = 0; i < NEWEST_THREADS && address && found < capacity; i++) {
+		uint8_t bytes[MAX_TSTATE];
+		if (address % 8 != 0 ||
+		    !memory_read(memory, address, bytes, layout->tstate_size, NULL) ||
+		    field_u64(bytes, layout->tstate_interp) != interpreter->address)
+			break;
+		uint64_t native = optional(bytes, layout->tstate_native_thread_id);
+		if ((thread_id && field_u64(bytes, layout->tstate_thread_id) == thread_id) ||
+		    (native && native == native_thread_id))
+			tstates[found++] = address;
+		address = field_u64(bytes, layout->tstate_next);
+	}
+	return found;
+}
+
+uint32_t python_threads_newest(const struct python_runtime *runtime,
+			       const struct memory_reader *memory, uint64_t thread_id,
+			       uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity)
+{
+	struct python_interpreter interpreter;
+	remote_addr address;
+	uint32_t found = 0;
+	if (!memory_read_u64(memory, runtime->head, &address, NULL))
+		return 0;
+	for (unsigned i = 0; i < NEWEST_INTERPRETERS && address && found < capacity; i++) {
+		if (!python_interpreter_read(runtime, memory, address, &interpreter, NULL))
+			break;
+		found += newest_of(runtime, memory, &interpreter, thread_id, native_thread_id,
+				   tstates + found, capacity - found);
+		address = interpreter.next;
+	}
+	return found;
 }

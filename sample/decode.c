@@ -70,6 +70,27 @@ remote_addr decoder_main_stack_end(const struct decoder *decoder)
 	return 0;
 }
 
+/* Where the functions of these names lie, with all their parts; returns how many ranges. */
+static size_t find_code(const struct module *module, const char *const names[], size_t count,
+			struct code_range ranges[CODE_RANGES])
+{
+	struct module_place parts[CODE_RANGES];
+	size_t found = module_find_parts(module, names, count, parts, CODE_RANGES);
+	for (size_t i = 0; i < found; i++) {
+		uint64_t start = module->load_bias + parts[i].vaddr;
+		ranges[i] = (struct code_range){start, start + parts[i].size};
+	}
+	return found;
+}
+
+static bool lies_in(const struct code_range *ranges, size_t count, remote_addr pc)
+{
+	for (size_t i = 0; i < count; i++)
+		if (pc >= ranges[i].start && pc < ranges[i].end)
+			return true;
+	return false;
+}
+
 /* Where the collector's functions lie: <gc> stands for them. Absent in stripped builds. */
 static void find_collector(struct decoder *decoder, const struct python_runtime *runtime)
 {
@@ -77,14 +98,8 @@ static void find_collector(struct decoder *decoder, const struct python_runtime 
 					    "gc_collect_with_callback", "gc_collect_young",
 					    "gc_collect_increment",	"collect",
 					    "_PyGC_CollectNoFail"};
-	const struct module *module = python_runtime_module(runtime);
-	struct module_place parts[COLLECTOR_RANGES];
-	decoder->collector_count = module_find_parts(module, names, sizeof(names) / sizeof(*names),
-						     parts, COLLECTOR_RANGES);
-	for (size_t i = 0; i < decoder->collector_count; i++) {
-		uint64_t start = module->load_bias + parts[i].vaddr;
-		decoder->collector[i] = (struct code_range){start, start + parts[i].size};
-	}
+	decoder->collector_count = find_code(python_runtime_module(runtime), names,
+					     sizeof(names) / sizeof(*names), decoder->collector);
 }
 
 bool decoder_open_python(struct decoder *decoder, const struct memory_reader *memory,
@@ -457,18 +472,51 @@ static void learn_rbx(struct decoder *decoder, const struct raw_sample *raw,
 		atomic_store(&raw->slot->learned, join_rbx(&decoder->join, native));
 }
 
+/* Where the eval function lies, looked up when first asked for. */
+static void find_eval(struct decoder *decoder, const struct python_runtime *runtime)
+{
+	static const char *const names[] = {"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"};
+	if (decoder->eval_of == runtime)
+		return;
+	decoder->eval_of = runtime;
+	decoder->eval_count = find_code(python_runtime_module(runtime), names,
+					sizeof(names) / sizeof(*names), decoder->eval);
+}
+
+/* True when Python code may run in one of the frames. */
+static bool may_run_python(struct decoder *decoder, const struct python_runtime *runtime,
+			   const struct unwind_stack *native)
+{
+	find_eval(decoder, runtime);
+	for (size_t i = 0; i < native->count; i++) {
+		remote_addr pc = native->frames[i].pc - 1;
+		if (decoder->eval_count ? lies_in(decoder->eval, decoder->eval_count, pc)
+					: python_runtime_owns(runtime, pc))
+			return true;
+	}
+	return false;
+}
+
 /*
- * A young thread inside the interpreter whose thread state has not been found: it would be shown
+ * A young thread that runs Python code and whose thread state has not been found: it would be shown
  * without the Python frames that it has.
  */
-static bool lacks_python(const struct raw_sample *raw, const struct unwind_stack *native)
+static bool lacks_python(struct decoder *decoder, const struct raw_sample *raw,
+			 const struct unwind_stack *native)
 {
-	if (!raw->unjoined || !raw->runtime || raw->tstate_count > 0)
-		return false;
-	for (size_t i = 0; native && i < native->count; i++)
-		if (python_runtime_owns(raw->runtime, native->frames[i].pc - 1))
-			return true;
-	return false;
+	return raw->unjoined && raw->runtime && raw->tstate_count == 0 && native &&
+	       may_run_python(decoder, raw->runtime, native);
+}
+
+/*
+ * A thread state that is being made or has been freed leads nowhere. A thread that is not inside of
+ * the eval function has no Python frames, whatever it says.
+ */
+static bool runs_no_python(struct decoder *decoder, const struct raw_sample *raw,
+			   const struct unwind_stack *native)
+{
+	return native && native->end == UNWIND_END_OUTERMOST && !native->guessed &&
+	       !may_run_python(decoder, raw->runtime, native);
 }
 
 enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
@@ -484,7 +532,7 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	if (python)
 		native = unwind_by_records(decoder, raw, native);
 	learn_rbx(decoder, raw, native);
-	if (lacks_python(raw, native)) {
+	if (lacks_python(decoder, raw, native)) {
 		facts->stale_join = true;
 		return DECODE_TORN;
 	}
@@ -494,12 +542,16 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		/* Without native frames there was nothing to find a stale record again with. */
 		bool possible = !native && raw->registers.known;
 		const struct unwind_stack *help = possible ? native_stack(decoder, raw) : NULL;
-		if (!help || !read_python(decoder, raw, help, &states, &error)) {
+		python = help && read_python(decoder, raw, help, &states, &error);
+		if (!python && !runs_no_python(decoder, raw, help ? help : native)) {
 			log_debug("python", "thread %d: %s", raw->tid, error.message);
 			return DECODE_TORN;
 		}
+		facts->stale_join = !python;
 	}
-	facts->stale_join = python && states < raw->tstate_count;
+	facts->stale_join |= python && states < raw->tstate_count;
+	if (python && states == 0 && runs_no_python(decoder, raw, native))
+		python = false;
 	if (python && states == 0) {
 		log_debug("join", "thread %d: its thread state is another thread's", raw->tid);
 		return DECODE_TORN;

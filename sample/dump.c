@@ -296,9 +296,12 @@ static void fill_thread(struct dumper *dumper, struct resolver *resolver, struct
 	thread->gc_running = facts->gc_running;
 	thread->truncated = facts->truncated && dumper->options->native;
 	thread->problem = problem_of(look);
-	if (python && runtime)
-		thread->name = python_thread_name(runtime, target_memory(dumper->target), python,
+	if (python && runtime) {
+		struct python_thread own = *python;
+		own.native_thread_id = 0; /* after a fork the Thread object has its parent's */
+		thread->name = python_thread_name(runtime, target_memory(dumper->target), &own,
 						  dump->strings);
+	}
 	if (!thread->name)
 		thread->name = intern_text(dump->strings, slot->comm);
 	struct frame *frames = NULL;

@@ -177,6 +177,8 @@ const struct target_range *prediction_with_stack(struct prediction *prediction,
 /* One thread of the target, from the taker's side. */
 struct join;
 
+enum { YOUNG_SCANS = 50 };
+
 struct thread_slot {
 	pid_t tid, namespace_tid;
 	bool seized, gone, listed;
@@ -186,7 +188,8 @@ struct thread_slot {
 	uint64_t skip_until_ns; /* back-off of an uninterruptible thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
-	uint64_t thread_id;	 /* pthread_self(), once joined; 0: not known */
+	uint64_t thread_id; /* pthread_self(), once joined; 0: not known */
+	/* Below YOUNG_SCANS it may be one that Python is about to know. */
 	unsigned unjoined_scans; /* looks at the list of threads since which Python does not know it
 				  */
 	struct prediction prediction;
@@ -417,7 +420,7 @@ uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interne
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
-enum { COLLECTOR_RANGES = 16 };
+enum { CODE_RANGES = 16 };
 
 /* All that turns raw samples into stacks; belongs to the worker. */
 struct decoder {
@@ -445,8 +448,9 @@ struct decoder {
 	uint64_t captured_generation;
 	struct capture *capture; /* NULL: none */
 	struct join join;	 /* thread ids known, to compare evidence */
-	struct code_range collector[COLLECTOR_RANGES];
-	size_t collector_count;
+	struct code_range collector[CODE_RANGES], eval[CODE_RANGES];
+	size_t collector_count, eval_count;
+	const struct python_runtime *eval_of; /* whose eval function that is; NULL: not looked up */
 	const char *gc_mark, *gil_mark;
 	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */
 	bool columns;	/* dumps: Python frames have their whole position */

@@ -74,9 +74,14 @@ static void identify(const struct taker *taker, const struct thread_slot *slot,
 	memcpy(raw->tstates, slot->tstates, sizeof(raw->tstates));
 	raw->namespace_tid = slot->namespace_tid;
 	raw->thread_id = raw->registers.fs_base ? raw->registers.fs_base : slot->thread_id;
-	if (raw->tstate_count == 0 && (method == JOIN_AUTO || method == JOIN_FS_BASE))
-		raw->tstate_count =
-			join_by_thread_id(&taker->join, raw->registers.fs_base, raw->tstates);
+	raw->unjoined = raw->tstate_count == 0 && slot->unjoined_scans < YOUNG_SCANS;
+	if (raw->tstate_count > 0 || (method != JOIN_AUTO && method != JOIN_FS_BASE))
+		return;
+	raw->tstate_count = join_by_thread_id(&taker->join, raw->registers.fs_base, raw->tstates);
+	if (raw->tstate_count == 0 && raw->unjoined && taker->runtime)
+		raw->tstate_count = python_threads_newest(
+			taker->runtime, target_memory(taker->target), raw->registers.fs_base,
+			(uint64_t)slot->namespace_tid, raw->tstates, RAW_MAX_TSTATES);
 }
 
 /* As far out as the interpreter looks for what its innermost frame holds. */

@@ -19,7 +19,6 @@
 static const uint64_t SCAN_NS = 20000000; /* threads that came and went in pairs */
 static const uint64_t COUNT_NS = 4000000; /* between two looks at how many there are */
 static const uint64_t EXEC_NS = 2000000;  /* between two looks for exec, until there is Python */
-enum { YOUNG_SCANS = 50 };
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
 static void notify(struct recorder *recorder)
@@ -216,7 +215,6 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	raw->epoch = atomic_load(&recorder->epoch);
 	switch (result) {
 	case TAKE_OK:
-		raw->unjoined = slot->tstate_count == 0 && slot->unjoined_scans < YOUNG_SCANS;
 		check_join(recorder, raw);
 		take_learn(slot, raw);
 		queue_push(&recorder->queue, raw);

@@ -81,6 +81,9 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 		 * its memory before. */
 		struct python_thread own = *found;
 		own.thread_id = facts->thread_id;
+		/* After a fork the main thread's Thread object has its parent's. */
+		bool main = raw->tid == target_pid(recorder->target);
+		own.native_thread_id = main ? 0 : (uint64_t)raw->namespace_tid;
 		slot->name = python_thread_name(raw->runtime, target_memory(recorder->target), &own,
 						recorder->strings);
 	}
