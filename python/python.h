@@ -175,7 +175,8 @@ struct python_slice {
 
 /*
  * Decodes the thread's Python stack from the copy. TORN when the chain cannot be followed to its
- * end (the stack so far is not given out); CORRUPT on a loop or beyond 200,000 frames.
+ * end (the stack so far is not given out, but the ids are, 0: not read); CORRUPT on a loop or
+ * beyond 200,000 frames.
  */
 bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
 				  const struct memory_reader *memory, remote_addr tstate,

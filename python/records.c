@@ -292,8 +292,10 @@ bool walk_records(struct walk *walk, struct error *error)
 	root.current_frame = field_u64(room->tstate, (uint16_t)(layout->tstate_root_cframe +
 								layout->cframe_current_frame));
 	bool complete = walk_list_records(walk);
+	/* None at all: the thread state is being made. */
 	if (room->record_count == 0)
-		return complete || error_set(error, ERROR_TORN, "no entry record");
+		return complete || field_u64(room->tstate, layout->tstate_cframe) == 0 ||
+		       error_set(error, ERROR_TORN, "no entry record");
 	if (complete && !relink_newest(walk, &root, error))
 		return false;
 	if (complete && add_records(walk, &root, &visited, &skipped, error)) {

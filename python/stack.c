@@ -255,8 +255,14 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	struct walk_room *room = python_code_cache_room(codes);
 	struct state_words state;
 	stack->count = stack->activation_count = 0;
+	memset(room->tstate, 0, sizeof(room->tstate));
 	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, false, room, error);
 	learn_codes(runtime, memory, room, codes);
+	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);
+	stack->native_thread_id =
+		layout->tstate_native_thread_id == LAYOUT_ABSENT
+			? 0
+			: field_u64(room->tstate, layout->tstate_native_thread_id);
 	if (!ok)
 		return false;
 	if (!is_live(room, slices, slice_count))
@@ -280,11 +286,6 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	stack->has_gil = state.has_gil;
 	stack->gil = state.gil;
 	stack->gil_size = state.gil ? GIL_SIZE : 0;
-	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);
-	stack->native_thread_id =
-		layout->tstate_native_thread_id == LAYOUT_ABSENT
-			? 0
-			: field_u64(room->tstate, layout->tstate_native_thread_id);
 	return true;
 }
 

@@ -287,8 +287,12 @@ static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
 	for (uint32_t i = 0; i < raw->tstate_count; i++) {
 		struct python_stack *into = *count == 0 ? &decoder->python : &decoder->part;
 		if (!python_stack_read(runtime, &raw->reader, raw->tstates[i],
-				       native ? decoder->slices : NULL, slices, codes, into, error))
-			return false;
+				       native ? decoder->slices : NULL, slices, codes, into,
+				       error)) {
+			if (belongs(raw, into))
+				return false;
+			continue; /* whose it is runs on while it is read */
+		}
 		if (!belongs(raw, into))
 			continue;
 		if (*count > 0)
