@@ -34,7 +34,8 @@ bool python_candidate_init(struct python_candidate *candidate, const struct modu
 	candidate->module = module;
 	module_find_symbols(module, symbol_names, SYMBOL_COUNT, places);
 	if (!places[SYMBOL_RUNTIME].found && section)
-		places[SYMBOL_RUNTIME] = (struct module_place){section->vaddr, section->size, true};
+		places[SYMBOL_RUNTIME] =
+			(struct module_place){section->vaddr, section->size, true, 0};
 	return places[SYMBOL_RUNTIME].found || places[SYMBOL_CURRENT].found;
 }
 

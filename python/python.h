@@ -147,6 +147,7 @@ struct python_stack {
 	uint32_t skipped_records; /* entry records linked before they were filled, dropped */
 	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below)
 				   */
+	bool of_objects;	  /* frames are objects (<= 3.10) */
 	bool cut; /* the chain of frames is known to end inside of the thread's outermost one */
 	bool holds_gil, gc_running;
 	bool has_gil;			      /* false: this build has none (free-threaded) */

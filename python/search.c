@@ -190,9 +190,9 @@ bool python_candidate_search(struct python_candidate *candidate, const struct mo
 		  module->name, (unsigned long long)head, (unsigned long long)runtime);
 	if (runtime)
 		candidate->places[SYMBOL_RUNTIME] =
-			(struct module_place){runtime - module->load_bias, 0, true};
+			(struct module_place){runtime - module->load_bias, 0, true, 0};
 	else
 		candidate->places[SYMBOL_HEAD] =
-			(struct module_place){head - module->load_bias, 8, true};
+			(struct module_place){head - module->load_bias, 8, true, 0};
 	return true;
 }

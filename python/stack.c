@@ -240,7 +240,9 @@ static bool stands_in_eval(const struct python_runtime *runtime, const struct wa
 		if (from == slice_count || record < slices[from].sp)
 			continue;
 		at = from;
-		if (!slices[at].guessed && !python_runtime_owns(runtime, slices[at].pc))
+		/* One that runs nothing may be a greenlet's own. */
+		if (room->activations[i].count > 0 && !slices[at].guessed &&
+		    !python_runtime_owns(runtime, slices[at].pc))
 			return false;
 	}
 	return true;
@@ -277,6 +279,7 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 		memcpy(stack->activations, room->activations,
 		       room->activation_count * sizeof(*stack->activations));
 	stack->activation_count = room->activation_count;
+	stack->of_objects = layout->chain == CHAIN_FRAMES;
 	stack->cut = room->cut;
 	stack->skipped_records = room->skipped_records;
 	stack->rebuilt_records = room->rebuilt_records;

@@ -70,38 +70,6 @@ remote_addr decoder_main_stack_end(const struct decoder *decoder)
 	return 0;
 }
 
-/* Where the functions of these names lie, with all their parts; returns how many ranges. */
-static size_t find_code(const struct module *module, const char *const names[], size_t count,
-			struct code_range ranges[CODE_RANGES])
-{
-	struct module_place parts[CODE_RANGES];
-	size_t found = module_find_parts(module, names, count, parts, CODE_RANGES);
-	for (size_t i = 0; i < found; i++) {
-		uint64_t start = module->load_bias + parts[i].vaddr;
-		ranges[i] = (struct code_range){start, start + parts[i].size};
-	}
-	return found;
-}
-
-static bool lies_in(const struct code_range *ranges, size_t count, remote_addr pc)
-{
-	for (size_t i = 0; i < count; i++)
-		if (pc >= ranges[i].start && pc < ranges[i].end)
-			return true;
-	return false;
-}
-
-/* Where the collector's functions lie: <gc> stands for them. Absent in stripped builds. */
-static void find_collector(struct decoder *decoder, const struct python_runtime *runtime)
-{
-	static const char *const names[] = {"gc_collect_main",		"gc_collect_generations",
-					    "gc_collect_with_callback", "gc_collect_young",
-					    "gc_collect_increment",	"collect",
-					    "_PyGC_CollectNoFail"};
-	decoder->collector_count = find_code(python_runtime_module(runtime), names,
-					     sizeof(names) / sizeof(*names), decoder->collector);
-}
-
 bool decoder_open_python(struct decoder *decoder, const struct memory_reader *memory,
 			 struct error *error)
 {
@@ -117,7 +85,7 @@ bool decoder_open_python(struct decoder *decoder, const struct memory_reader *me
 	decoder->runtimes[n] = runtime;
 	decoder->code_caches[n] = python_code_cache_new(decoder->strings);
 	decoder->runtime_count++;
-	find_collector(decoder, runtime);
+	eval_code_find(&decoder->code, python_runtime_module(runtime));
 	return true;
 }
 
@@ -476,26 +444,15 @@ static void learn_rbx(struct decoder *decoder, const struct raw_sample *raw,
 		atomic_store(&raw->slot->learned, join_rbx(&decoder->join, native));
 }
 
-/* Where the eval function lies, looked up when first asked for. */
-static void find_eval(struct decoder *decoder, const struct python_runtime *runtime)
-{
-	static const char *const names[] = {"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"};
-	if (decoder->eval_of == runtime)
-		return;
-	decoder->eval_of = runtime;
-	decoder->eval_count = find_code(python_runtime_module(runtime), names,
-					sizeof(names) / sizeof(*names), decoder->eval);
-}
-
 /* True when Python code may run in one of the frames. */
-static bool may_run_python(struct decoder *decoder, const struct python_runtime *runtime,
+static bool may_run_python(const struct decoder *decoder, const struct python_runtime *runtime,
 			   const struct unwind_stack *native)
 {
-	find_eval(decoder, runtime);
+	bool known = eval_code_known(&decoder->code);
 	for (size_t i = 0; i < native->count; i++) {
-		remote_addr pc = native->frames[i].pc - 1;
-		if (decoder->eval_count ? lies_in(decoder->eval, decoder->eval_count, pc)
-					: python_runtime_owns(runtime, pc))
+		const struct unwind_frame *frame = &native->frames[i];
+		if (known ? eval_code_holds(&decoder->code, frame)
+			  : python_runtime_owns(runtime, frame->pc - 1))
 			return true;
 	}
 	return false;
@@ -505,7 +462,7 @@ static bool may_run_python(struct decoder *decoder, const struct python_runtime 
  * A young thread that runs Python code and whose thread state has not been found: it would be shown
  * without the Python frames that it has.
  */
-static bool lacks_python(struct decoder *decoder, const struct raw_sample *raw,
+static bool lacks_python(const struct decoder *decoder, const struct raw_sample *raw,
 			 const struct unwind_stack *native)
 {
 	return raw->unjoined && raw->runtime && raw->tstate_count == 0 && native &&
@@ -516,7 +473,7 @@ static bool lacks_python(struct decoder *decoder, const struct raw_sample *raw,
  * A thread state that is being made or has been freed leads nowhere. A thread that is not inside of
  * the eval function has no Python frames, whatever it says.
  */
-static bool runs_no_python(struct decoder *decoder, const struct raw_sample *raw,
+static bool runs_no_python(const struct decoder *decoder, const struct raw_sample *raw,
 			   const struct unwind_stack *native)
 {
 	return native && native->end == UNWIND_END_OUTERMOST && !native->guessed &&
@@ -567,12 +524,12 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		.modules = &decoder->modules,
 		.gil_wait = python && waits_for_gil(raw, &decoder->python),
 		.collecting = python && decoder->python.gc_running && decoder->python.holds_gil,
-		.collector = decoder->collector,
-		.collector_count = decoder->collector_count,
+		.code = &decoder->code,
 	};
 	merge_stacks(&input, &decoder->merged);
 	if (decoder->merged.broken) {
-		log_debug("sample", "thread %d: its native stack leads nowhere", raw->tid);
+		log_debug("sample", "thread %d: its native stack is not of this moment", raw->tid);
+		facts->stale_join = true;
 		return DECODE_TORN;
 	}
 	number_frames(decoder, native, raw);

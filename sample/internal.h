@@ -342,6 +342,46 @@ void unstopped_free(struct unstopped *looks); /* NULL accepted */
 enum take_result take_unstopped(struct taker *taker, struct thread_slot *slot,
 				struct raw_sample *raw);
 
+/* ---- eval_code.c ------------------------------------------------------------------------------
+ */
+
+/* Run-time addresses of some functions' code. */
+enum { CODE_RANGES = 16 };
+struct code_range {
+	remote_addr start, end;
+};
+struct code_ranges {
+	struct code_range list[CODE_RANGES];
+	size_t count;
+};
+bool code_ranges_hold(const struct code_ranges *ranges, remote_addr address);
+
+/* A function (or the part of one that has unwind information of its own), and how many of its
+ * frames were seen to run Python code. */
+struct learned_code {
+	remote_addr function;
+	uint32_t count;
+};
+
+/* Of one interpreter. */
+struct eval_code {
+	struct code_ranges eval, collector; /* by their names */
+	struct learned_code learned[CODE_RANGES];
+	size_t learned_count;
+	uint32_t learned_most;
+};
+
+/* Reads the module's symbols, and forgets what was learned. */
+void eval_code_find(struct eval_code *code, const struct module *module);
+
+/* The frame runs Python code. */
+void eval_code_learn(struct eval_code *code, const struct unwind_frame *frame);
+
+/* True when the frame is an activation of the eval function, as far as is known; whether that is
+ * known at all. */
+bool eval_code_holds(const struct eval_code *code, const struct unwind_frame *frame);
+bool eval_code_known(const struct eval_code *code);
+
 /* ---- merge.c: one true stack ------------------------------------------------------------------
  */
 
@@ -361,7 +401,7 @@ struct merged_stack {
 	size_t count, capacity;
 	bool salvaged;	/* a Python frame without owner was placed by order */
 	bool truncated; /* the native stack does not reach the thread's start */
-	bool broken; /* and leads nowhere, with Python frames left to place: not to be believed */
+	bool broken;	/* it contradicts the Python stack: not to be believed */
 	/* merge.c's own */
 	uint32_t *skip; /* of each activation: the next one that a native frame may own */
 	size_t skip_capacity;
@@ -370,19 +410,14 @@ struct merged_stack {
 	size_t looks; /* at activations: as many as there are frames, times a small number */
 };
 
-struct code_range {
-	remote_addr start, end;
-};
-
 struct merge_input {
 	const struct unwind_stack *native;    /* NULL: Python frames only */
 	const struct python_stack *python;    /* NULL: a thread unknown to Python */
 	const struct python_runtime *runtime; /* NULL: no Python */
 	struct module_table *modules;
-	bool gil_wait;			    /* blocked on the GIL's own futex */
-	bool collecting;		    /* this thread holds the GIL, the collector runs */
-	const struct code_range *collector; /* the collector's functions, run-time addresses */
-	size_t collector_count;
+	bool gil_wait;		/* blocked on the GIL's own futex */
+	bool collecting;	/* this thread holds the GIL, the collector runs */
+	struct eval_code *code; /* of the interpreter; learns; NULL: no Python */
 };
 
 void merge_stacks(const struct merge_input *input, struct merged_stack *merged);
@@ -420,8 +455,6 @@ uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interne
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
-enum { CODE_RANGES = 16 };
-
 /* All that turns raw samples into stacks; belongs to the worker. */
 struct decoder {
 	const struct target *target; /* NULL in replay */
@@ -448,9 +481,7 @@ struct decoder {
 	uint64_t captured_generation;
 	struct capture *capture; /* NULL: none */
 	struct join join;	 /* thread ids known, to compare evidence */
-	struct code_range collector[CODE_RANGES], eval[CODE_RANGES];
-	size_t collector_count, eval_count;
-	const struct python_runtime *eval_of; /* whose eval function that is; NULL: not looked up */
+	struct eval_code code;	 /* of the interpreter opened last */
 	const char *gc_mark, *gil_mark;
 	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */
 	bool columns;	/* dumps: Python frames have their whole position */

@@ -20,6 +20,7 @@ struct merge {
 	size_t next;	    /* the innermost Python activation not yet placed */
 	bool gil_wait_open; /* frames inside take_gil are being left out */
 	bool python_seen;
+	bool idle_eval;		       /* see note_idle_eval */
 	remote_addr outermost_sp, end; /* of the native stack */
 	size_t looks_left;
 };
@@ -139,6 +140,8 @@ static bool place_owned(struct merge *merge, size_t native)
 			continue;
 		place_until(merge, i);
 		add_activation(merge, &python->activations[i]);
+		if (python->activations[i].count > 0)
+			eval_code_learn(merge->input->code, frame);
 		merge->next = i + 1;
 		owned = true;
 	}
@@ -177,10 +180,7 @@ static bool is_collector(const struct merge *merge, const struct unwind_frame *f
 	if (!input->collecting)
 		return false;
 	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
-	for (size_t i = 0; i < input->collector_count; i++)
-		if (pc >= input->collector[i].start && pc < input->collector[i].end)
-			return true;
-	return false;
+	return code_ranges_hold(&input->code->collector, pc);
 }
 
 static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
@@ -218,6 +218,33 @@ static bool is_trampoline(const struct merge *merge, const struct unwind_frame *
 	       is_fileless(merge, frame);
 }
 
+/* It calls nothing between being entered and linking its frame, nor after it has unlinked it; but
+ * its code may be in several functions (tail calls, the JIT). */
+static bool enters_or_leaves(const struct merge *merge, size_t native)
+{
+	enum { PARTS = 2 };
+	const struct unwind_frame *frames = merge->input->native->frames;
+	for (size_t i = 0; i < native; i++)
+		if (!is_interpreter(merge, &frames[i]) && !is_fileless(merge, &frames[i]))
+			return false;
+	return native <= PARTS;
+}
+
+/*
+ * An activation of the eval function that runs nothing, by what the Python stack says, must be the
+ * innermost one. Otherwise the Python frames and the native ones are of different moments, as when
+ * greenlets are being switched; if there is one outside that runs something: the rest may belong to
+ * greenlets that do not run. (Frame objects, up to 3.10: activations.c has compared them.)
+ */
+static void note_idle_eval(struct merge *merge, size_t native)
+{
+	const struct unwind_frame *frame = &merge->input->native->frames[native];
+	const struct python_stack *python = merge->input->python;
+	if (python && !python->of_objects && !frame->guessed &&
+	    eval_code_holds(merge->input->code, frame) && !enters_or_leaves(merge, native))
+		merge->idle_eval = true;
+}
+
 static void add_native(struct merge *merge, size_t i)
 {
 	const struct unwind_frame *frame = &merge->input->native->frames[i];
@@ -225,8 +252,10 @@ static void add_native(struct merge *merge, size_t i)
 	size_t inside = merge->out->count;
 	if (place_owned(merge, i)) {
 		hide_jit(merge, inside);
+		merge->out->broken |= merge->idle_eval;
 		return; /* the eval function itself: replaced */
 	}
+	note_idle_eval(merge, i);
 	if (swallow_gil_wait(merge, interpreter))
 		return;
 	if (interpreter && is_collector(merge, frame)) {
@@ -290,8 +319,8 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 	for (size_t i = 0; i < input->native->count; i++)
 		add_native(&merge, i);
 	enum unwind_end end = input->native->end;
-	merged->broken = has_frames(&merge, merge.next) &&
-			 (end == UNWIND_END_UNMAPPED || end == UNWIND_END_BAD);
+	merged->broken |= has_frames(&merge, merge.next) &&
+			  (end == UNWIND_END_UNMAPPED || end == UNWIND_END_BAD);
 	place_until(&merge, activations);
 	bool cut = input->python && input->python->cut;
 	merged->truncated = cut || end != UNWIND_END_OUTERMOST;

@@ -61,7 +61,8 @@ static void compare_names(struct search *search, const Elf64_Sym *symbol, const 
 		size_t size = strlen(name) + 1;
 		if (size > room || memcmp(text, name, size) != 0)
 			continue;
-		search->places[i] = (struct module_place){symbol->st_value, symbol->st_size, true};
+		search->places[i] =
+			(struct module_place){symbol->st_value, symbol->st_size, true, (uint32_t)i};
 		search->missing--;
 	}
 }
@@ -77,17 +78,18 @@ static bool is_part(const char *text, uint64_t room, const char *name)
 static void compare_parts(struct search *search, const Elf64_Sym *symbol, const char *strings,
 			  uint64_t strings_size)
 {
-	bool wanted = false;
-	for (size_t i = 0; i < search->count && !wanted; i++)
-		wanted = is_part(strings + symbol->st_name, strings_size - symbol->st_name,
-				 search->names[i]);
-	if (!wanted || !symbol->st_size || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+	size_t name = 0;
+	while (name < search->count &&
+	       !is_part(strings + symbol->st_name, strings_size - symbol->st_name,
+			search->names[name]))
+		name++;
+	if (name == search->count || !symbol->st_size || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return;
 	for (size_t i = 0; i < search->part_count; i++)
 		if (search->parts[i].vaddr == symbol->st_value)
 			return;
 	search->parts[search->part_count++] =
-		(struct module_place){symbol->st_value, symbol->st_size, true};
+		(struct module_place){symbol->st_value, symbol->st_size, true, (uint32_t)name};
 	search->missing = search->part_count < search->part_capacity;
 }
 

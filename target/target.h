@@ -318,6 +318,7 @@ bool MUST_CHECK module_symbol(const struct module *module, const char *name, uin
 struct module_place {
 	uint64_t vaddr, size; /* zeros when not found */
 	bool found;
+	uint32_t name; /* of a part: the index of its function's name */
 };
 
 /* The same for several symbols, each table read once, a later one only while a name is missing.

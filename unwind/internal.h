@@ -93,6 +93,7 @@ enum row_kind {
 struct unwind_row {
 	uint64_t state[ROW_STATE_SIZE / 8];
 	const struct cfi_section *section; /* read when applied (expressions), or NULL */
+	remote_addr function;		   /* start of the FDE's code; 0: there is none */
 	enum row_kind kind;
 	bool signal_frame;
 };

@@ -63,6 +63,7 @@ static void make_row(struct unwinder *unwinder, remote_addr address, struct unwi
 	struct cfi_verdict verdict;
 	row->section = NULL;
 	row->signal_frame = false;
+	row->function = 0;
 	row->kind = ROW_UNMAPPED;
 	if (!mapping)
 		return;
@@ -79,6 +80,7 @@ static void make_row(struct unwinder *unwinder, remote_addr address, struct unwi
 	    !make_state(unwinder, section, &fde, &verdict, address, row))
 		return;
 	row->kind = ROW_FOUND;
+	row->function = fde.start;
 	row->signal_frame = fde.signal_frame;
 	row->section = verdict.expressions ? section : NULL;
 }

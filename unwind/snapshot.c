@@ -117,6 +117,7 @@ static void add_frame(struct unwind_stack *stack, struct place *place, const str
 	frame->sp = place->sp;
 	frame->pc_kind = place->exact ? UNWIND_PC_EXACT : UNWIND_PC_RETURN;
 	frame->signal_frame = row->signal_frame;
+	frame->function = row->function;
 	unwind_frame_save(frame, &place->cursor);
 }
 

@@ -26,9 +26,11 @@ enum unwind_saved {
 };
 
 struct unwind_frame {
-	remote_addr pc;			    /* not decremented */
-	remote_addr sp;			    /* this activation owns [sp, cfa) */
-	remote_addr cfa;		    /* the caller's sp; 0: not known (outermost) */
+	remote_addr pc;	 /* not decremented */
+	remote_addr sp;	 /* this activation owns [sp, cfa) */
+	remote_addr cfa; /* the caller's sp; 0: not known (outermost) */
+	remote_addr
+		function; /* where the code that its unwind information covers begins; 0: none */
 	uint64_t saved[UNWIND_SAVED_COUNT]; /* callee-saved registers as they are in this frame */
 	uint8_t saved_known;		    /* bit N: saved[N] holds */
 	uint8_t pc_kind;		    /* enum unwind_pc_kind */

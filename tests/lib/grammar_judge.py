@@ -183,8 +183,8 @@ class Grammar:
 
     def judge_kind(self, stack, kind):
         places = [i for i, frame in enumerate(stack) if frame.python]
-        if not places and any(frame.module == "_greenlet" for frame in stack):
-            return None      # its outermost function has returned
+        if not places and "_greenlet" in self.mapped:
+            return None      # a greenlet's outermost function has returned
         if not places:
             return "no Python frame"
         if places[0]:

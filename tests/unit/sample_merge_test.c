@@ -22,6 +22,7 @@ struct stage {
 	struct python_stack python;
 	struct module_table modules;
 	struct merged_stack merged;
+	struct eval_code code;
 	char text[512];
 };
 
@@ -29,9 +30,8 @@ struct stage {
 static void set_natives(struct stage *stage, size_t count, enum unwind_end end)
 {
 	for (size_t i = 0; i < count; i++)
-		stage->natives[i] = (struct unwind_frame){.pc = 0x400000 + i,
-							  .sp = 0x1000 + i * 0x100,
-							  .cfa = 0x1100 + i * 0x100};
+		stage->natives[i] = (struct unwind_frame){
+			.pc = 0x400000 + i, .sp = 0x1000 + i * 0x100, .cfa = 0x1100 + i * 0x100};
 	stage->native = (struct unwind_stack){stage->natives, count, MAX, end, 0};
 }
 
@@ -54,8 +54,10 @@ static void add_activation(struct stage *stage, remote_addr record, uint32_t cou
 static const char *merge(struct stage *stage, bool native, bool gil_wait)
 {
 	struct merge_input input = {.native = native ? &stage->native : NULL,
-				    .python = stage->python.activation_count ? &stage->python : NULL,
+				    .python =
+					    stage->python.activation_count ? &stage->python : NULL,
 				    .modules = &stage->modules,
+				    .code = &stage->code,
 				    .gil_wait = gil_wait};
 	merge_stacks(&input, &stage->merged);
 	stage->text[0] = '\0';
@@ -64,7 +66,7 @@ static const char *merge(struct stage *stage, bool native, bool gil_wait)
 		size_t used = strlen(stage->text);
 		snprintf(stage->text + used, sizeof(stage->text) - used,
 			 frame->hidden ? "%s(%c%u)" : "%s%c%u", i ? " " : "",
-			 frame->kind == MERGED_PYTHON     ? 'p'
+			 frame->kind == MERGED_PYTHON	  ? 'p'
 			 : frame->kind == MERGED_GIL_WAIT ? 'g'
 							  : 'n',
 			 frame->kind == MERGED_PYTHON ? frame->code->id : frame->native);
@@ -108,6 +110,31 @@ static void an_activation_just_entered_vanishes(void **state)
 	add_activation(stage, 0x1210, 1);
 	assert_string_equal(merge(stage, true, false), "n1 p0 (n3)");
 	assert_false(stage->merged.salvaged);
+}
+
+/* Python and native frames of different moments: greenlets are being switched. */
+static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
+{
+	struct stage *stage = *state;
+	const remote_addr eval = 0x7000;
+	set_natives(stage, 8, UNWIND_END_OUTERMOST);
+	stage->natives[4].function = stage->natives[6].function = eval;
+	add_activation(stage, 0x1650, 2);
+	/* Nobody knows yet what the eval function is: learned from where Python code runs. */
+	for (unsigned i = 0; i < 100; i++)
+		merge(stage, true, false);
+	assert_true(stage->merged.broken);
+	stage->natives[4].function = 0x9000;
+	assert_string_equal(merge(stage, true, false), "n0 n1 n2 n3 n4 n5 p0 p1 (n7)");
+	assert_false(stage->merged.broken);
+	/* Outside of the outermost one: of another greenlet, which does not run. */
+	stage->natives[7].function = eval;
+	merge(stage, true, false);
+	assert_false(stage->merged.broken);
+	/* By its name, from the start. */
+	stage->code = (struct eval_code){.eval = {.list = {{0x400003, 0x400005}}, .count = 1}};
+	merge(stage, true, false);
+	assert_true(stage->merged.broken);
 }
 
 static void a_run_without_its_activation_goes_between_its_neighbours(void **state)
@@ -182,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(python_frames_replace_the_activation_that_holds_their_record),
 		TEST(an_activation_just_entered_vanishes),
+		TEST(an_activation_that_runs_nothing_in_mid_stack_is_told),
 		TEST(a_run_without_its_activation_goes_between_its_neighbours),
 		TEST(a_cut_native_stack_keeps_the_outer_python_frames),
 		TEST(records_on_another_stack_match_nothing_here),

@@ -65,7 +65,9 @@ static size_t looks_at(size_t count, enum owner owner, bool *salvaged)
 		python.activations[i] = (struct python_activation){
 			.record = record_of(owner, i), .first = (uint32_t)i, .count = 1};
 	}
-	struct merge_input input = {.native = &native, .python = &python, .modules = &modules};
+	struct eval_code eval = {0};
+	struct merge_input input = {
+		.native = &native, .python = &python, .modules = &modules, .code = &eval};
 	struct merged_stack merged = {0};
 	merge_stacks(&input, &merged);
 	size_t python_frames = 0;
