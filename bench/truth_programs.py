@@ -126,7 +126,9 @@ PROGRAMS = {program.name: program for program in (
     Recursion(),
     Learned("constructs", "constructs_grammar.py", kinds_of=main_thread),
     Learned("threads", "threads_grammar.py", kinds_of=short_thread),
-    Learned("greenlets", "greenlets_grammar.py", packages=["greenlet"], kinds_of=main_thread),
+    # What is being switched when the thread is stopped has no stack to show.
+    Learned("greenlets", "greenlets_grammar.py", packages=["greenlet"], kinds_of=main_thread,
+            keeps=85),
     Learned("gevent", "greenlets_grammar.py", ["--gevent"], packages=["greenlet", "gevent"],
             kinds_of=main_thread),
 )}

@@ -320,7 +320,7 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 		add_native(&merge, i);
 	enum unwind_end end = input->native->end;
 	merged->broken |= has_frames(&merge, merge.next) &&
-			  (end == UNWIND_END_UNMAPPED || end == UNWIND_END_BAD);
+			  (merge.idle_eval || end == UNWIND_END_UNMAPPED || end == UNWIND_END_BAD);
 	place_until(&merge, activations);
 	bool cut = input->python && input->python->cut;
 	merged->truncated = cut || end != UNWIND_END_OUTERMOST;
