@@ -31,7 +31,7 @@ class Learned:
         path = interpreter.packages(*self.packages) if self.packages else None
         fixture = Fixture(interpreter, self.script, "--seed", str(seed),
                           "--learn", str(options.learn), *self.arguments,
-                          modules=folders, path=path)
+                          modules=folders, path=path, environment=options.environment)
         if "skip" in fixture.facts:
             fixture.kill()
             raise Skip(fixture.facts["skip"])
@@ -74,7 +74,8 @@ class Recursion:
     name, keeps = "recursion", 99.9
 
     def start(self, interpreter, options, seed):
-        return Fixture(interpreter, "recursion.py", modules=(options.variant, "common"))
+        return Fixture(interpreter, "recursion.py", modules=(options.variant, "common"),
+                       environment=options.environment)
 
     def judge(self, fixture, interpreter, native):
         return RecursionJudge(interpreter.qualified, native)
@@ -130,5 +131,5 @@ PROGRAMS = {program.name: program for program in (
     Learned("greenlets", "greenlets_grammar.py", packages=["greenlet"], kinds_of=main_thread,
             keeps=85),
     Learned("gevent", "greenlets_grammar.py", ["--gevent"], packages=["greenlet", "gevent"],
-            kinds_of=main_thread),
+            kinds_of=main_thread, keeps=85),
 )}

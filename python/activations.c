@@ -9,6 +9,7 @@
  * no name, a generator that throw() goes through, linked but not run), they alone decide.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -142,7 +143,7 @@ static bool fits(const struct matcher *matcher, size_t outside)
 	return true;
 }
 
-/* From a stack where counting from the outermost end fits; deep enough not to do so by chance. */
+/* From a stack whose frames have found their activations; deep enough not to do so by chance. */
 static void learn_places(struct matcher *matcher)
 {
 	enum { ENOUGH = 4, MOST = 1 << 20 };
@@ -150,6 +151,8 @@ static void learn_places(struct matcher *matcher)
 	if (room->frame_count < ENOUGH)
 		return;
 	for (size_t f = 0; f < room->frame_count; f++) {
+		if (!matcher->owner[f])
+			continue;
 		const struct candidate *one = &matcher->candidates[matcher->owner[f] - 1];
 		for (uint32_t i = 0; i < one->held_count; i++) {
 			const struct held *held = &matcher->held[one->held_first + i];
@@ -342,8 +345,15 @@ static bool is_mixed(const struct matcher *matcher)
 
 static void finish(struct matcher *matcher, struct walk_room *room)
 {
-	if (!match_by_count(matcher))
+	if (!match_by_count(matcher)) {
 		match_by_order(matcher);
+		/* Nothing has been learned yet: from most of these, then, and the rest by that. */
+		if (room->kept_most == 0) {
+			learn_places(matcher);
+			memset(matcher->owner, 0, room->frame_count * sizeof(*matcher->owner));
+			match_by_order(matcher);
+		}
+	}
 	for (size_t i = 0; i < room->frame_count; i++) {
 		uint32_t owner = matcher->owner[i];
 		push(room, owner ? matcher->candidates[owner - 1].record : 0, (uint32_t)i);
