@@ -27,6 +27,8 @@ void decoder_init(struct decoder *decoder, const struct target *target,
 	decoder->strings = strings;
 	module_table_init(&decoder->modules);
 	decoder->unwinder = unwinder_new(&decoder->modules);
+	if (target)
+		unwinder_set_code(decoder->unwinder, target_memory(target));
 	unwind_stack_init(&decoder->native);
 	python_stack_init(&decoder->python);
 	python_stack_init(&decoder->part);

@@ -210,12 +210,14 @@ static void hide_jit(struct merge *merge, size_t count)
 	}
 }
 
-/* Code made at run time directly outside of the eval function: a trampoline for perf (3.12+). */
+/* Code made at run time directly outside of the eval function, or that only leads there: a
+ * trampoline for perf (3.12+). */
 static bool is_trampoline(const struct merge *merge, const struct unwind_frame *frame)
 {
 	const struct merged_stack *out = merge->out;
-	return out->count > 0 && out->frames[out->count - 1].kind == MERGED_PYTHON &&
-	       is_fileless(merge, frame);
+	return (merge->input->python && frame->trampoline) ||
+	       (out->count > 0 && out->frames[out->count - 1].kind == MERGED_PYTHON &&
+		is_fileless(merge, frame));
 }
 
 /* It calls nothing between being entered and linking its frame, nor after it has unlinked it; but

@@ -2,7 +2,7 @@
 /*
  * From a return address to the call before it and the function that was called: through PLT stubs,
  * GOT slots (by their relocations, as the copy of a stack has no GOT) and plain jumps. And to
- * where a function's return address is, by its first or its last instructions. What guess.c weighs
+ * where a function's return address is, by its first instructions. What guess.c weighs
  * its candidates with. All bytes are hostile: every read and list is bounded.
  * Encodings: Intel SDM volume 2, chapter 2 and appendix A.
  */
@@ -25,7 +25,6 @@ enum {
 	HASH_CHAIN_LIMIT = 64,
 	FUNCTION_LIMIT = 1 << 16,
 	PROLOGUE_BYTES = 128,
-	EPILOGUE_BYTES = 64,
 };
 
 static int32_t read_i32(const uint8_t *at)
@@ -35,9 +34,7 @@ static int32_t read_i32(const uint8_t *at)
 	return value;
 }
 
-/* Reads up to `size` bytes of code: near a segment's end fewer. */
-static size_t read_code(const struct module *module, remote_addr address, uint8_t *bytes,
-			size_t size)
+size_t code_read(const struct module *module, remote_addr address, uint8_t *bytes, size_t size)
 {
 	while (size && !module_read(module, address - module->load_bias, bytes, size, NULL))
 		size /= 2;
@@ -250,7 +247,7 @@ static enum call_kind follow_jumps(struct unwinder *unwinder, const struct modul
 {
 	for (int i = 0; i < STUB_JUMPS; i++) {
 		uint8_t bytes[16];
-		const size_t size = read_code(module, *target, bytes, sizeof(bytes));
+		const size_t size = code_read(module, *target, bytes, sizeof(bytes));
 		const size_t at = skip_prefixes(bytes, size);
 		if (at + 6 > size)
 			break;
@@ -348,7 +345,7 @@ static bool is_function(struct unwinder *unwinder, struct module *module, remote
 	if (!unwind_function_start(unwinder, module, address - module->load_bias, &start, NULL) ||
 	    start + module->load_bias == address)
 		return true;
-	const size_t size = read_code(module, address, bytes, sizeof(bytes));
+	const size_t size = code_read(module, address, bytes, sizeof(bytes));
 	const size_t at = skip_prefixes(bytes, size); /* one FDE covers all stubs of a PLT */
 	return at + 2 <= size && bytes[at] == 0xff && bytes[at + 1] == 0x25;
 }
@@ -383,7 +380,7 @@ bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
 	    size <= FUNCTION_LIMIT) {
 		uint8_t *const bytes = alloc_zeroed(size, 1);
 		start += module->load_bias;
-		answer = read_code(module, start, bytes, size) < size ||
+		answer = code_read(module, start, bytes, size) < size ||
 			 has_jump_out(unwinder, module, start, bytes, size);
 		free(bytes);
 	}
@@ -456,7 +453,7 @@ bool prologue_gives_slot(const struct module *module, remote_addr entry,
 	uint8_t bytes[PROLOGUE_BYTES + 16] = {0};
 	struct depth depth = {0};
 	const remote_addr pc = registers->value[REGISTER_RIP];
-	const size_t size = read_code(module, entry, bytes, PROLOGUE_BYTES);
+	const size_t size = code_read(module, entry, bytes, PROLOGUE_BYTES);
 	for (size_t at = 0, length; at < size && entry + at < pc; at += length) {
 		length = take_instruction(bytes + at, &depth);
 		if (length == 0)
@@ -466,36 +463,4 @@ bool prologue_gives_slot(const struct module *module, remote_addr entry,
 		return true;
 	return depth.has_rbp && registers->known >> REGISTER_RBP & 1 &&
 	       registers->value[REGISTER_RBP] + depth.rbp == slot;
-}
-
-bool epilogue_find_slot(const struct module *module, const struct registers *registers,
-			remote_addr *slot)
-{
-	uint8_t bytes[EPILOGUE_BYTES + 8] = {0};
-	const remote_addr pc = registers->value[REGISTER_RIP];
-	const size_t size = read_code(module, pc, bytes, EPILOGUE_BYTES);
-	uint64_t sp = registers->value[REGISTER_RSP];
-	for (size_t at = 0; at < size;) {
-		const uint8_t *const op = bytes + at;
-		const bool rex_b = op[0] == 0x41;
-		if (op[0] == 0xc3 || (op[0] == 0xf3 && op[1] == 0xc3)) {
-			*slot = sp;
-			return true;
-		}
-		if (op[rex_b] >> 3 == 0x58 >> 3 && (rex_b || op[0] != 0x5c)) { /* pop */
-			sp += 8;
-			at += rex_b + 1;
-		} else if (op[0] == 0x48 && op[1] == 0x83 && op[2] == 0xc4) { /* add */
-			sp += (int64_t)(int8_t)op[3];
-			at += 4;
-		} else if (op[0] == 0x48 && op[1] == 0x81 && op[2] == 0xc4) {
-			sp += (int64_t)read_i32(op + 3);
-			at += 7;
-		} else if (op[0] == 0xc5 && op[1] == 0xf8 && op[2] == 0x77) { /* vzeroupper */
-			at += 3;
-		} else {
-			return false;
-		}
-	}
-	return false;
 }

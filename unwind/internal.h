@@ -116,6 +116,8 @@ struct unwinder {
 	remote_addr building_fde;
 	const struct cfi_verdict *building_verdict;
 
+	const struct memory_reader *code; /* of the running target, or NULL */
+
 	/* The walk under way. */
 	struct registers registers;
 	const struct memory_reader *memory;
@@ -157,9 +159,17 @@ bool call_target_jumps(struct unwinder *unwinder, remote_addr target);
 bool prologue_gives_slot(const struct module *module, remote_addr entry,
 			 const struct registers *registers, remote_addr slot);
 
-/* Where the return address is when nothing but the rest of an epilogue is left from the PC on. */
+/* Up to `size` bytes of code: near a segment's end fewer. */
+size_t code_read(const struct module *module, remote_addr address, uint8_t *bytes, size_t size);
+
+/* ---- epilogue.c: nothing but an epilogue is left from the PC on ---------------------------- */
+
+/* Where the return address is. */
 bool epilogue_find_slot(const struct module *module, const struct registers *registers,
 			remote_addr *slot);
+
+/* From a frame whose code is in no file to its caller; false: no epilogue follows. */
+bool epilogue_caller(const struct unwinder *unwinder, struct registers *registers, bool *exact);
 
 /* ---- space.c, snapshot.c, guess.c, stack.c ------------------------------------------------ */
 
@@ -167,9 +177,10 @@ bool epilogue_find_slot(const struct module *module, const struct registers *reg
 unw_addr_space_t space_new(void);
 
 /*
- * Walks outwards by unwind information alone. `stack` NULL: a trial, counted against guess_steps.
- * On UNWIND_END_NO_INFO *registers are those of the frame that has none, which was added; so too
- * for an exact PC that is no code (UNWIND_END_UNMAPPED).
+ * Walks outwards by unwind information and through code in no file that has but an epilogue.
+ * `stack` NULL: a trial, counted against guess_steps. On UNWIND_END_NO_INFO *registers are those of
+ * the frame that has none, which was added; so too for an exact PC that is no code
+ * (UNWIND_END_UNMAPPED).
  */
 enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
 			      struct unwind_stack *stack);

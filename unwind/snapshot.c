@@ -141,8 +141,8 @@ static bool is_entry_point(struct unwinder *unwinder, const struct place *place)
 	return module && module->entry && pc - module->load_bias - module->entry < ENTRY_SIZE;
 }
 
-enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
-			      struct unwind_stack *stack)
+static enum unwind_end walk_by_information(struct unwinder *unwinder, struct registers *registers,
+					   bool *exact, struct unwind_stack *stack)
 {
 	struct place place = {.exact = *exact};
 	unwinder->registers = *registers;
@@ -169,6 +169,25 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 			stack->frames[stack->count - 1].cfa = place.sp;
 	}
 	return UNWIND_END_LIMIT;
+}
+
+enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
+			      struct unwind_stack *stack)
+{
+	for (;;) {
+		const enum unwind_end end = walk_by_information(unwinder, registers, exact, stack);
+		if (end != UNWIND_END_NO_INFO || !epilogue_caller(unwinder, registers, exact))
+			return end;
+		if (!stack)
+			continue;
+		stack->frames[stack->count - 1].cfa = registers->value[REGISTER_RSP];
+		stack->frames[stack->count - 1].trampoline = true;
+	}
+}
+
+void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *code)
+{
+	unwinder->code = code;
 }
 
 void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count)

@@ -35,6 +35,7 @@ struct unwind_frame {
 	uint8_t saved_known;		    /* bit N: saved[N] holds */
 	uint8_t pc_kind;		    /* enum unwind_pc_kind */
 	bool guessed;			    /* reached without unwind information */
+	bool trampoline;   /* code in no file that does nothing but call another function */
 	bool signal_frame; /* the kernel's sigreturn trampoline: the next frame's PC is exact */
 };
 
@@ -75,6 +76,12 @@ void unwinder_free(struct unwinder *unwinder); /* NULL accepted; frees modules' 
 bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 			      const struct memory_reader *memory, struct unwind_stack *stack,
 			      struct error *error);
+
+/*
+ * Where code is read that no file has (trampolines made at run time); NULL: nowhere. Used, not
+ * owned. A frame of such code can be left when nothing but an epilogue follows in it.
+ */
+void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *code);
 
 /*
  * Addresses that lie in activations of code with unwind information (the entry records of an
