@@ -153,6 +153,24 @@ static void leaf_clock(void *argument)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 }
 
+/* Code made at run time, as interpreters make it for perf: two kinds of it, one calls the other. */
+static void leaf_trampolines(void *argument)
+{
+	static const uint8_t adds[] = { 0x48, 0x83, 0xec, 8, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0,
+					0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3 };
+	static const uint8_t pops[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0,
+					0xff, 0xd0, 0x5d, 0xc3 };
+	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t inner = (uint64_t)(uintptr_t)(code + 64), leaf = (uintptr_t)leaf_spin;
+	memcpy(code, adds, sizeof(adds));
+	memcpy(code + 6, &inner, sizeof(inner));
+	memcpy(code + 64, pops, sizeof(pops));
+	memcpy(code + 64 + 6, &leaf, sizeof(leaf));
+	((leaf_function)(uintptr_t)code)(argument);
+	*arrived = 2;
+}
+
 static void on_signal(int number)
 {
 	(void)number;
@@ -528,6 +546,26 @@ static void a_caller_without_information_is_guessed(void **state)
 	}
 }
 
+static void trampolines_made_at_run_time_are_left(void **state)
+{
+	struct child child;
+	(void)state;
+	start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"), leaf_trampolines);
+	unwinder_set_code(child.unwinder, target_memory(child.target));
+	stop(&child);
+	unwind(&child);
+	if (!has_chain(&child.stack, layouts))
+		show(&child.stack);
+	assert_true(has_chain(&child.stack, layouts));
+	assert_int_equal(child.stack.end, UNWIND_END_OUTERMOST);
+	assert_int_equal(child.stack.guessed, 0);
+	assert_false(child.stack.frames[0].trampoline);
+	assert_true(child.stack.frames[1].trampoline);
+	assert_true(child.stack.frames[2].trampoline);
+	assert_false(child.stack.frames[3].trampoline);
+	finish(&child);
+}
+
 static void a_bare_sigreturn_is_recognised(void **state)
 {
 	struct child child;
@@ -679,6 +717,7 @@ int main(void)
 		cmocka_unit_test(a_call_through_null_is_guessed),
 		cmocka_unit_test(a_leaf_without_information_is_guessed),
 		cmocka_unit_test(a_caller_without_information_is_guessed),
+		cmocka_unit_test(trampolines_made_at_run_time_are_left),
 		cmocka_unit_test(a_bare_sigreturn_is_recognised),
 		cmocka_unit_test(the_start_of_a_function_is_its_entry),
 		cmocka_unit_test(a_short_copy_ends_where_it_ends),
