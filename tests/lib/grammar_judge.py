@@ -52,6 +52,8 @@ TRAMPOLINES = ("[unknown]", "trampoline_code_table")
 LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\]"
                   r"|itertools|operator|_functools|cStringIO)$")
 MARKS = ("<gc>", "<gil wait>")
+# Functions in which no calls are reported, so that what they end by chance is not learned.
+HOOK = re.compile(r"(profile_hook|trace_hook|monitor)_[A-Z]\d")
 
 
 class Seen:
@@ -203,6 +205,8 @@ class Grammar:
                 return f"{callee.text} is no function of this program"
             after = {callee for state in states
                      for callee in self.calls.get((state, caller.line), ()) if callee in wanted}
+            if not after and HOOK.match(caller.name):
+                after = self.ended_by(states, caller.line) & wanted
             if not after:
                 return f"{caller.text} does not call {callee.name}"
             between = runs_of(frame.module for frame in stack[here + 1:following])
@@ -219,6 +223,12 @@ class Grammar:
         if leaf.line and not any(leaf.line in self.codes[state][3] for state in states):
             return f"{leaf.text} has no such line"
         return self.judge_leaf(leaf, stack[places[-1] + 1:], states)
+
+    def ended_by(self, states, line):
+        """Generators of the functions called there: they end with those, in the caller."""
+        called = {callee for state in states for callee in self.calls.get((state, line), ())}
+        return {callee for (caller, _), callees in self.calls.items() if caller in called
+                for callee in callees}
 
     def judge_leaf(self, leaf, natives, states):
         """The native frames at the innermost end."""
