@@ -56,9 +56,23 @@ def whole(frame):
         "module": module(frame.pc()),
         "inlined": frame.type() == gdb.INLINE_FRAME,
     }
-    if frame.name() == "_PyEval_EvalFrameDefault" and not told["inlined"]:
+    if frame.name() == EVAL[0] and not told["inlined"]:
         told["python"] = python_frames(frame)
     return told
+
+
+def eval_function():
+    """Its name, 2.7's is the latter; and its address, which is in the interpreter's module."""
+    for name in ("_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"):
+        try:
+            symbol = gdb.lookup_global_symbol(name)
+            return name, int(symbol.value().address if symbol else gdb.parse_and_eval("&" + name))
+        except gdb.error:
+            continue
+    raise gdb.error("no eval function")
+
+
+EVAL = eval_function()
 
 
 def main():
@@ -76,9 +90,7 @@ def main():
             except gdb.error:
                 break
         threads[thread.ptid[1]] = frames
-    symbol = gdb.lookup_global_symbol("_PyEval_EvalFrameDefault")
-    where = symbol.value().address if symbol else gdb.parse_and_eval("&_PyEval_EvalFrameDefault")
-    interpreter = gdb.solib_name(int(where)) or gdb.current_progspace().filename
+    interpreter = gdb.solib_name(EVAL[1]) or gdb.current_progspace().filename
     with open(os.environ["STACKS_OUT"], "w") as out:
         json.dump({"threads": threads, "interpreter": interpreter}, out)
 
