@@ -217,6 +217,23 @@ static size_t words_to_anchor(const struct unwinder *unwinder, remote_addr sp)
 	return nearest / 8;
 }
 
+/*
+ * glibc's clone and clone3 end their unwind information before the system call, as the child has
+ * another stack from there on: the code without information is the rest of that function.
+ */
+static remote_addr start_of_function(struct module *module, remote_addr gap)
+{
+	static const uint8_t system_call[] = {0x0f, 0x05};
+	const struct cfi_section *section;
+	struct cfi_fde fde;
+	uint8_t bytes[sizeof(system_call)];
+	if (code_read(module, gap, bytes, sizeof(bytes)) < sizeof(bytes) ||
+	    memcmp(bytes, system_call, sizeof(bytes)) != 0 ||
+	    !frame_index_find(module, gap - 1 - module->load_bias, &fde, &section))
+		return gap;
+	return fde.start;
+}
+
 static bool find_caller(struct unwinder *unwinder, const struct registers *registers, bool exact,
 			int nested, struct registers *caller)
 {
@@ -229,6 +246,7 @@ static bool find_caller(struct unwinder *unwinder, const struct registers *regis
 			    frame_index_gap(place.module, pc - place.module->load_bias);
 		if (place.gap < mapping->start)
 			place.gap = mapping->start;
+		place.gap = start_of_function(place.module, place.gap);
 		if (!epilogue_find_slot(place.module, registers, &place.taken))
 			place.taken = 0;
 	}
