@@ -30,7 +30,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $(2);)
 FOLDERS  := base target unwind python symbolize cython sample output
 SOURCES  := $(sort $(foreach d,$(FOLDERS) src,$(wildcard $(d)/*.c)))
 HEADERS  := $(sort $(foreach d,$(FOLDERS) src,$(wildcard $(d)/*.h)))
-COMMANDS := pdump precord
+COMMANDS := pdump precord cyfilt
 MAINS    := $(COMMANDS:%=src/%.c)
 PARTS    := $(filter-out $(MAINS),$(SOURCES))
 PART_OBJECTS := $(PARTS:%.c=$(BUILD)/%.o)
