@@ -132,6 +132,16 @@ static bool unwind(struct decoder *decoder, const struct raw_sample *raw)
 	return true;
 }
 
+/* Code where none was when the mappings were read: a library that was loaded since, or the JIT's.
+ */
+static bool leads_into_unknown(struct decoder *decoder)
+{
+	const struct unwind_stack *native = &decoder->native;
+	return native->end == UNWIND_END_UNMAPPED || native->end == UNWIND_END_NO_INFO ||
+	       (native->count > 0 && native->frames[0].guessed &&
+		!module_table_find(&decoder->modules, native->frames[0].pc));
+}
+
 /* The native stack, from the pause or from the copy. NULL: none. */
 static const struct unwind_stack *native_stack(struct decoder *decoder,
 					       const struct raw_sample *raw)
@@ -140,15 +150,14 @@ static const struct unwind_stack *native_stack(struct decoder *decoder,
 		return &raw->native;
 	if (!unwind(decoder, raw))
 		return NULL;
-	enum unwind_end end = decoder->native.end;
-	if (end == UNWIND_END_UNMAPPED || end == UNWIND_END_NO_INFO) {
+	if (leads_into_unknown(decoder)) {
 		bool useless = decoder->refreshed_ns - decoder->useless_ns < REFRESH_USELESS_NS;
 		if (!refresh(decoder, useless ? REFRESH_USELESS_NS : REFRESH_SOON_NS))
 			decoder->useless_ns = decoder->refreshed_ns;
 		else if (!unwind(decoder, raw))
 			return NULL;
 	}
-	if (end == UNWIND_END_STACK_COPY) {
+	if (decoder->native.end == UNWIND_END_STACK_COPY) {
 		refresh(decoder, REFRESH_SOON_NS);
 		tell_stack_end(decoder, raw);
 	}
