@@ -271,6 +271,25 @@ static void add_native(struct merge *merge, size_t i)
 				  .hidden = interpreter || is_trampoline(merge, frame)});
 }
 
+/* Python frames are left to place, and the native stack has ended where they cannot be outside of
+ * it: within the interpreter, or in no code at all. */
+static bool leads_nowhere(const struct merge *merge)
+{
+	const struct unwind_stack *native = merge->input->native;
+	if (merge->idle_eval)
+		return true;
+	switch (native->end) {
+	case UNWIND_END_UNMAPPED:
+	case UNWIND_END_BAD:
+		return true;
+	case UNWIND_END_OUTERMOST:
+		return native->count > 0 &&
+		       is_interpreter(merge, &native->frames[native->count - 1]);
+	default:
+		return false;
+	}
+}
+
 /* Frames outside the outermost Python frame are start-up plumbing; where that frame is missing,
  * nobody can tell what they belong to. */
 static void hide_start_up(struct merged_stack *out, bool cut)
@@ -322,8 +341,7 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 	for (size_t i = 0; i < input->native->count; i++)
 		add_native(&merge, i);
 	enum unwind_end end = input->native->end;
-	merged->broken |= has_frames(&merge, merge.next) &&
-			  (merge.idle_eval || end == UNWIND_END_UNMAPPED || end == UNWIND_END_BAD);
+	merged->broken |= has_frames(&merge, merge.next) && leads_nowhere(&merge);
 	place_until(&merge, activations);
 	bool cut = input->python && input->python->cut;
 	merged->truncated = cut || end != UNWIND_END_OUTERMOST;
