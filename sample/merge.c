@@ -225,7 +225,7 @@ static bool is_trampoline(const struct merge *merge, const struct unwind_frame *
  * its code may be in several functions (tail calls, the JIT). */
 static bool enters_or_leaves(const struct merge *merge, size_t native)
 {
-	enum { PARTS = 2 };
+	enum { PARTS = 8 }; /* unoptimized, what is inline otherwise is called, too */
 	const struct unwind_frame *frames = merge->input->native->frames;
 	for (size_t i = 0; i < native; i++)
 		if (!is_interpreter(merge, &frames[i]) && !is_fileless(merge, &frames[i]))
