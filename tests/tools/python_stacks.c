@@ -204,7 +204,9 @@ static bool sample(struct sampler *sampler, const struct python_runtime *runtime
 		return !fail("cannot stop", &error);
 	recorder->target = memory;
 	remote_addr sp = registers.value[REGISTER_RSP];
-	const struct python_slice slice = {.sp = sp, .cfa = copy_native_stack(recorder, sp)};
+	/* All of it, as no unwinder has seen it. */
+	const struct python_slice slice = {
+		.sp = sp, .cfa = copy_native_stack(recorder, sp), .guessed = true};
 	bool ok = python_stack_touch(runtime, &recorder->reader, tstate, NULL, sampler->known,
 				     &error);
 	tracer_resume(tracer, tid);
