@@ -124,6 +124,8 @@ static void tell_stack_end(struct decoder *decoder, const struct raw_sample *raw
 static bool unwind(struct decoder *decoder, const struct raw_sample *raw)
 {
 	struct error error;
+	if (decoder->distrust_leaf)
+		unwinder_distrust_leaf(decoder->unwinder);
 	if (!unwind_thread(decoder->unwinder, &raw->registers, &raw->reader, &decoder->native,
 			   &error)) {
 		log_debug("unwind", "thread %d: %s", raw->tid, error.message);
@@ -491,6 +493,14 @@ static bool runs_no_python(const struct decoder *decoder, const struct raw_sampl
 	       !may_run_python(decoder, raw->runtime, native);
 }
 
+/* The native stack ended at once, in the interpreter: the leaf's unwind information is wrong. */
+static bool may_distrust_leaf(const struct decoder *decoder, const struct raw_sample *raw,
+			      const struct unwind_stack *native)
+{
+	return !decoder->distrust_leaf && !raw->has_native && native && native->count == 1 &&
+	       python_runtime_owns(raw->runtime, native->frames[0].pc);
+}
+
 enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
 				 struct decode_facts *facts)
 {
@@ -538,6 +548,12 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		.code = &decoder->code,
 	};
 	merge_stacks(&input, &decoder->merged);
+	if (decoder->merged.broken && may_distrust_leaf(decoder, raw, native)) {
+		decoder->distrust_leaf = true;
+		enum decode_result again = decode_sample(decoder, raw, facts);
+		decoder->distrust_leaf = false;
+		return again;
+	}
 	if (decoder->merged.broken) {
 		log_debug("sample", "thread %d: its native stack is not of this moment", raw->tid);
 		facts->stale_join = true;

@@ -483,6 +483,7 @@ struct decoder {
 	struct join join;	 /* thread ids known, to compare evidence */
 	struct eval_code code;	 /* of the interpreter opened last */
 	const char *gc_mark, *gil_mark;
+	bool distrust_leaf; /* in a second try */
 	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */
 	bool columns;	/* dumps: Python frames have their whole position */
 };

@@ -221,12 +221,15 @@ static size_t words_to_anchor(const struct unwinder *unwinder, remote_addr sp)
  * glibc's clone and clone3 end their unwind information before the system call, as the child has
  * another stack from there on: the code without information is the rest of that function.
  */
-static remote_addr start_of_function(struct module *module, remote_addr gap)
+static remote_addr start_of_function(struct module *module, remote_addr pc, remote_addr gap)
 {
 	static const uint8_t system_call[] = {0x0f, 0x05};
 	const struct cfi_section *section;
 	struct cfi_fde fde;
 	uint8_t bytes[sizeof(system_call)];
+	/* What covers the code is not believed (unwinder_distrust_leaf). */
+	if (frame_index_find(module, pc - module->load_bias, &fde, &section))
+		return fde.start;
 	if (code_read(module, gap, bytes, sizeof(bytes)) < sizeof(bytes) ||
 	    memcmp(bytes, system_call, sizeof(bytes)) != 0 ||
 	    !frame_index_find(module, gap - 1 - module->load_bias, &fde, &section))
@@ -246,7 +249,7 @@ static bool find_caller(struct unwinder *unwinder, const struct registers *regis
 			    frame_index_gap(place.module, pc - place.module->load_bias);
 		if (place.gap < mapping->start)
 			place.gap = mapping->start;
-		place.gap = start_of_function(place.module, place.gap);
+		place.gap = start_of_function(place.module, pc, place.gap);
 		if (!epilogue_find_slot(place.module, registers, &place.taken))
 			place.taken = 0;
 	}

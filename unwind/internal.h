@@ -117,6 +117,7 @@ struct unwinder {
 	const struct cfi_verdict *building_verdict;
 
 	const struct memory_reader *code; /* of the running target, or NULL */
+	bool distrust_leaf;		  /* of the next walk */
 
 	/* The walk under way. */
 	struct registers registers;

@@ -152,13 +152,14 @@ static enum unwind_end walk_by_information(struct unwinder *unwinder, struct reg
 	while (may_go_on(unwinder, stack)) {
 		const struct unwind_row *const row =
 			row_find(unwinder, place.exact ? place.pc : place.pc - 1);
-		enum unwind_end end = end_of_row(row);
+		const bool distrusted = unwinder->distrust_leaf && stack && stack->count == 0;
+		enum unwind_end end = distrusted ? UNWIND_END_NO_INFO : end_of_row(row);
 		if (end == UNWIND_END_NO_INFO && is_entry_point(unwinder, &place))
 			end = UNWIND_END_OUTERMOST;
 		/* A return address into nowhere is no frame; an exact PC is one wherever it is. */
 		if (stack && (end != UNWIND_END_UNMAPPED || place.exact))
 			add_frame(stack, &place, row);
-		if (row->kind == ROW_FOUND)
+		if (row->kind == ROW_FOUND && !distrusted)
 			end = step(unwinder, row, &place);
 		else
 			place_registers(&place, registers);
@@ -190,6 +191,11 @@ void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *co
 	unwinder->code = code;
 }
 
+void unwinder_distrust_leaf(struct unwinder *unwinder)
+{
+	unwinder->distrust_leaf = true;
+}
+
 void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count)
 {
 	unwinder->anchors = anchors;
@@ -218,6 +224,7 @@ bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
 	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
 	unwinder->memory = NULL;
+	unwinder->distrust_leaf = false;
 	unwinder_set_anchors(unwinder, NULL, 0);
 	return true;
 }

@@ -84,6 +84,12 @@ bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers 
 void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *code);
 
 /*
+ * The next unwind_thread alone takes the innermost frame for one without unwind information: what
+ * it has led nowhere. (LLVM leaves the CFA as it was where it moves instructions into an epilogue.)
+ */
+void unwinder_distrust_leaf(struct unwinder *unwinder);
+
+/*
  * Addresses that lie in activations of code with unwind information (the entry records of an
  * interpreter), in any order: a guess does not step over one of them. The array is used, not
  * owned, by the next unwind_thread alone.

@@ -566,6 +566,24 @@ static void trampolines_made_at_run_time_are_left(void **state)
 	finish(&child);
 }
 
+static void a_leaf_whose_information_is_wrong_is_guessed(void **state)
+{
+	struct child child;
+	(void)state;
+	start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"), leaf_spin);
+	stop(&child);
+	unwinder_distrust_leaf(child.unwinder);
+	unwind(&child);
+	assert_true(child.stack.frames[0].guessed);
+	assert_int_equal(child.stack.guessed, 1);
+	assert_true(has_chain(&child.stack, layouts));
+	/* Once only. */
+	unwind(&child);
+	assert_int_equal(child.stack.guessed, 0);
+	assert_true(has_chain(&child.stack, layouts));
+	finish(&child);
+}
+
 static void a_bare_sigreturn_is_recognised(void **state)
 {
 	struct child child;
@@ -718,6 +736,7 @@ int main(void)
 		cmocka_unit_test(a_leaf_without_information_is_guessed),
 		cmocka_unit_test(a_caller_without_information_is_guessed),
 		cmocka_unit_test(trampolines_made_at_run_time_are_left),
+		cmocka_unit_test(a_leaf_whose_information_is_wrong_is_guessed),
 		cmocka_unit_test(a_bare_sigreturn_is_recognised),
 		cmocka_unit_test(the_start_of_a_function_is_its_entry),
 		cmocka_unit_test(a_short_copy_ends_where_it_ends),
