@@ -28,12 +28,6 @@ THROUGH = {
     ("pickle_reduce", "__reduce__"): ["_pickle"],
     ("heap", "__lt__"): ["_heapq"],
     ("bisection", "__lt__"): ["_bisect"],
-    ("takewhile", "takes"): ["itertools"],
-    ("groupby", "group"): ["itertools"],
-    ("partial", "with_partial"): ["_functools"],
-    ("method_caller", "wanted"): ["operator"],
-    ("attribute_getter", "wanted"): ["operator"],
-    ("starmap", "starred"): ["itertools"],
     ("asyncio_task", "task_main"): ["_asyncio"],
     ("asyncio_called", "called_main"): ["_asyncio"],
     ("asyncio_called", "called_other"): ["_asyncio"],
@@ -47,10 +41,10 @@ INSIDE = {"context_run": {"_contextvars"}}
 COLLECTING = ("collected", "collected_deleted", "collector_calls")
 # Code that libffi makes, or copies, for each callback: between libffi and _ctypes, for a moment.
 TRAMPOLINES = ("[unknown]", "trampoline_code_table")
-# What any function may be in at the innermost end: memory, locks, clocks, the dynamic loader, and
-# modules of 2.7 that later versions have in the interpreter itself.
-LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\]"
-                  r"|itertools|operator|_functools|cStringIO)$")
+# What any function may be in at the innermost end: memory, locks, clocks, the dynamic loader.
+LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\])$")
+# Modules of 2.7 that later versions have in the interpreter itself, where they are not shown.
+BUILT_IN = ("itertools", "operator", "_functools", "cStringIO", "_collections")
 MARKS = ("<gc>", "<gil wait>")
 # Functions in which no calls are reported, so that what they end by chance is not learned.
 HOOK = re.compile(r"(profile_hook|trace_hook|monitor)_[A-Z]\d")
@@ -209,7 +203,8 @@ class Grammar:
                 after = self.ended_by(states, caller.line) & wanted
             if not after:
                 return f"{caller.text} does not call {callee.name}"
-            between = runs_of(frame.module for frame in stack[here + 1:following])
+            between = runs_of(frame.module for frame in stack[here + 1:following]
+                              if frame.module not in BUILT_IN)
             if not self.native and not between:
                 states = after
                 continue
@@ -236,7 +231,8 @@ class Grammar:
             allowed = any(frame.module in self.inside[state] or
                           frame.name in TRAMPOLINES and frame.name in self.inside[state]
                           for state in states)
-            if not allowed and frame.module != "<gil wait>" and not LEAF.match(frame.module):
+            allowed |= frame.module == "<gil wait>" or frame.module in BUILT_IN
+            if not allowed and not LEAF.match(frame.module):
                 return f"{leaf.text} does not call {frame.text}"
             if frame.module == "<gc>":
                 break      # it visits the objects of every module
