@@ -40,7 +40,9 @@ INSIDE = {"context_run": {"_contextvars"}}
 # The collector visits the objects of every module. In stripped builds nothing says that it does.
 COLLECTING = ("collected", "collected_deleted", "collector_calls")
 # Code that libffi makes, or copies, for each callback: between libffi and _ctypes, for a moment.
+# A libffi that is part of the interpreter maps the interpreter's own file once more for that.
 TRAMPOLINES = ("[unknown]", "trampoline_code_table")
+OWN_FILE = re.compile(r"(lib)?python\d\.\d+")
 # What any function may be in at the innermost end: memory, locks, clocks, the dynamic loader.
 LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\])$")
 # Modules of 2.7 that later versions have in the interpreter itself, where they are not shown.
@@ -229,7 +231,8 @@ class Grammar:
         """The native frames at the innermost end."""
         for frame in natives:
             allowed = any(frame.module in self.inside[state] or
-                          frame.name in TRAMPOLINES and frame.name in self.inside[state]
+                          (frame.name in TRAMPOLINES or OWN_FILE.match(frame.name)) and
+                          TRAMPOLINES[0] in self.inside[state]
                           for state in states)
             allowed |= frame.module == "<gil wait>" or frame.module in BUILT_IN
             if not allowed and not LEAF.match(frame.module):
