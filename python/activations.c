@@ -47,7 +47,6 @@ struct matcher {
 	size_t candidate_count, candidate_capacity;
 	struct held *held;
 	size_t held_count, held_capacity;
-	uint32_t *votes; /* of each place: how many candidates have a frame's address there */
 	uint32_t *owner; /* of each frame: candidate + 1; 0: none */
 };
 
@@ -78,7 +77,6 @@ static void hold(struct matcher *matcher, struct candidate *candidate, size_t pl
 	matcher->held = alloc_room(matcher->held, &matcher->held_capacity, matcher->held_count + 1,
 				   sizeof(*matcher->held));
 	matcher->held[matcher->held_count++] = (struct held){index, (uint32_t)place};
-	matcher->votes[place]++;
 	candidate->held_count++;
 }
 
@@ -199,7 +197,11 @@ struct pair {
 static struct pair *list_pairs(const struct matcher *matcher, size_t *count)
 {
 	struct pair *pairs = alloc_zeroed(matcher->held_count + 1, sizeof(*pairs));
+	/* Of each place: how many candidates have a frame's address there. */
+	_cleanup_free_ uint32_t *votes = alloc_zeroed(PLACES, sizeof(*votes));
 	size_t n = 0;
+	for (size_t i = 0; i < matcher->held_count; i++)
+		votes[matcher->held[i].place]++;
 	for (size_t c = matcher->candidate_count; c-- > 0;) {
 		const struct candidate *one = &matcher->candidates[c];
 		size_t first = n;
@@ -211,8 +213,7 @@ static struct pair *list_pairs(const struct matcher *matcher, size_t *count)
 			size_t at = n++;
 			for (; at > first && pairs[at - 1].frame > held->frame; at--)
 				pairs[at] = pairs[at - 1];
-			pairs[at] = (struct pair){held->frame, (uint32_t)c, 0,
-						  matcher->votes[held->place]};
+			pairs[at] = (struct pair){held->frame, (uint32_t)c, 0, votes[held->place]};
 		}
 	}
 	*count = n;
@@ -269,7 +270,6 @@ static void prepare(struct matcher *matcher)
 		room->kept = alloc_zeroed(PLACES, sizeof(*room->kept));
 	matcher->places = alloc_zeroed(room->frame_count + 1, sizeof(*matcher->places));
 	matcher->owner = alloc_zeroed(room->frame_count + 1, sizeof(*matcher->owner));
-	matcher->votes = alloc_zeroed(PLACES, sizeof(*matcher->votes));
 	for (size_t i = 0; i < room->frame_count; i++)
 		matcher->places[i] = (struct place){room->frames[i].address, (uint32_t)i};
 	qsort(matcher->places, room->frame_count, sizeof(*matcher->places), by_address);
@@ -362,7 +362,6 @@ static void finish(struct matcher *matcher, struct walk_room *room)
 	join_broken_end(matcher, room);
 	free(matcher->places);
 	free(matcher->owner);
-	free(matcher->votes);
 	free(matcher->candidates);
 	free(matcher->held);
 }
@@ -375,24 +374,25 @@ static bool is_eval(const struct python_runtime *runtime, remote_addr pc)
 	return false;
 }
 
-/*
- * The record in each native frame, 0: none. Both lists go outwards; a record on another stack is in
- * no slice of this one.
- */
+bool python_find_slice(const struct python_slice *slices, size_t slice_count, remote_addr record,
+		       size_t *at)
+{
+	size_t from = *at;
+	while (from < slice_count && record >= slices[from].cfa)
+		from++;
+	if (from == slice_count || record < slices[from].sp)
+		return false;
+	*at = from;
+	return true;
+}
+
+/* The record in each native frame, 0: none. */
 static void spread_records(const struct walk_room *room, const struct python_slice *slices,
 			   size_t slice_count, remote_addr *records)
 {
-	size_t at = 0;
-	for (size_t i = 0; i < room->record_count; i++) {
-		remote_addr record = room->records[i].address;
-		size_t from = at;
-		while (from < slice_count && record >= slices[from].cfa)
-			from++;
-		if (from == slice_count || record < slices[from].sp)
-			continue;
-		at = from;
-		records[at] = record;
-	}
+	for (size_t i = 0, at = 0; i < room->record_count; i++)
+		if (python_find_slice(slices, slice_count, room->records[i].address, &at))
+			records[at] = room->records[i].address;
 }
 
 void python_find_activations(const struct python_runtime *runtime,

@@ -213,6 +213,13 @@ void python_find_activations(const struct python_runtime *runtime,
 			     const struct memory_reader *memory, const struct python_slice *slices,
 			     size_t slice_count, struct walk_room *room);
 
+/*
+ * The native frame in which the record lies, from slices[*at] outwards: records and slices are both
+ * given outwards, so each slice is looked at once. False: it is on another stack, and *at stays.
+ */
+bool python_find_slice(const struct python_slice *slices, size_t slice_count, remote_addr record,
+		       size_t *at);
+
 /* ---- walk.c: the one walk that both touching and reading use ---- */
 
 struct raw_frame {

@@ -112,9 +112,8 @@ enum python_root {
 
 /* How frames are chained, and what marks the start of an activation of the eval function. */
 enum python_chain {
-	CHAIN_FRAMES =
-		1,    /* f_back; one an activation, whose native frame holds the frame's address */
-	CHAIN_CFRAME, /* record->current_frame ... up to the frame with is_entry */
+	CHAIN_FRAMES = 1,  /* f_back; the native frame of an activation has its frame's address */
+	CHAIN_CFRAME,	   /* record->current_frame ... up to the frame with is_entry */
 	CHAIN_CFRAME_SHIM, /* record->current_frame ... up to a shim frame */
 	CHAIN_SHIM,	   /* tstate->current_frame ... shim frames between activations */
 };

@@ -232,14 +232,8 @@ static bool stands_in_eval(const struct python_runtime *runtime, const struct wa
 {
 	size_t at = 0;
 	for (size_t i = 0; i < room->activation_count; i++) {
-		remote_addr record = room->activations[i].record;
-		/* Both go outwards; a record on another stack is in no slice. */
-		size_t from = at;
-		while (from < slice_count && record >= slices[from].cfa)
-			from++;
-		if (from == slice_count || record < slices[from].sp)
+		if (!python_find_slice(slices, slice_count, room->activations[i].record, &at))
 			continue;
-		at = from;
 		/* One that runs nothing may be a greenlet's own. */
 		if (room->activations[i].count > 0 && !slices[at].guessed &&
 		    !python_runtime_owns(runtime, slices[at].pc))

@@ -59,11 +59,11 @@ static void place_until(struct merge *merge, size_t end)
 	}
 }
 
-/* Whether Python frames are left from that activation on. */
-static bool has_frames(const struct merge *merge, size_t next)
+/* Whether Python frames are left to place. */
+static bool has_frames_left(const struct merge *merge)
 {
 	const struct python_stack *python = merge->input->python;
-	for (size_t i = next; python && i < python->activation_count; i++)
+	for (size_t i = merge->next; python && i < python->activation_count; i++)
 		if (python->activations[i].count > 0)
 			return true;
 	return false;
@@ -340,11 +340,10 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 	prepare(&merge);
 	for (size_t i = 0; i < input->native->count; i++)
 		add_native(&merge, i);
-	enum unwind_end end = input->native->end;
-	merged->broken |= has_frames(&merge, merge.next) && leads_nowhere(&merge);
+	merged->broken |= has_frames_left(&merge) && leads_nowhere(&merge);
 	place_until(&merge, activations);
 	bool cut = input->python && input->python->cut;
-	merged->truncated = cut || end != UNWIND_END_OUTERMOST;
+	merged->truncated = cut || input->native->end != UNWIND_END_OUTERMOST;
 	if (merge.python_seen)
 		hide_start_up(merged, cut);
 	else

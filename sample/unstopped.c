@@ -229,21 +229,25 @@ static enum outcome keep_standing(const struct attempt *attempt)
 }
 
 /* Most calls of a busy program are over before a second read: the first one must find a frame. */
-static bool start(const struct attempt *attempt)
+static void start(const struct attempt *attempt)
 {
 	struct target_range ranges[PYTHON_START_RANGES];
 	uint8_t bytes[PYTHON_START_SIZE];
 	for (unsigned i = 0; i < STARTS; i++) {
 		if (!python_look_start(&attempt->view, ranges))
-			return true;
-		if (target_read_ranges(attempt->target, ranges, PYTHON_START_RANGES, bytes) > 0 &&
-		    python_look_started(&attempt->view, ranges, bytes))
-			return raw_sample_overwrite(attempt->raw, ranges[0].address, bytes,
-						    ranges[0].size) &&
-			       raw_sample_overwrite(attempt->raw, ranges[1].address,
-						    bytes + ranges[0].size, ranges[1].size);
+			return;
+		const size_t size = ranges[0].size + ranges[1].size + ranges[2].size;
+		if (target_read_ranges(attempt->target, ranges, PYTHON_START_RANGES, bytes) !=
+		    (ssize_t)size)
+			return; /* the frame seen last is in memory that has been given back */
+		if (!python_look_started(&attempt->view, ranges, bytes))
+			continue;
+		if (!raw_sample_overwrite(attempt->raw, ranges[0].address, bytes, ranges[0].size) ||
+		    !raw_sample_overwrite(attempt->raw, ranges[1].address, bytes + ranges[0].size,
+					  ranges[1].size))
+			log_debug("sample", "no room for the frame to begin with");
+		return;
 	}
-	return false;
 }
 
 static enum outcome settle(const struct attempt *attempt, uint64_t until_ns)
