@@ -366,14 +366,6 @@ static void finish(struct matcher *matcher, struct walk_room *room)
 	free(matcher->held);
 }
 
-static bool is_eval(const struct python_runtime *runtime, remote_addr pc)
-{
-	for (size_t i = 0; i < runtime->eval_count; i++)
-		if (pc >= runtime->eval[i].start && pc < runtime->eval[i].end)
-			return true;
-	return false;
-}
-
 bool python_find_slice(const struct python_slice *slices, size_t slice_count, remote_addr record,
 		       size_t *at)
 {
@@ -404,7 +396,8 @@ void python_find_activations(const struct python_runtime *runtime,
 	prepare(&matcher);
 	spread_records(room, slices, slice_count, records);
 	for (size_t i = 0; i < slice_count; i++)
-		if (slices[i].cfa && (records[i] || is_eval(runtime, slices[i].pc)))
+		if (slices[i].cfa &&
+		    (records[i] || python_runtime_evaluates(runtime, slices[i].pc)))
 			add_candidate(&matcher, &slices[i], records[i] ? records[i] : slices[i].sp);
 	finish(&matcher, room);
 }

@@ -24,11 +24,15 @@ enum {
 	MAX_CODE = 512,
 	MAX_RECORD = 160, /* entry records, frames */
 	WINDOWS = 4,
-	EVAL_RANGES = 16,
+	CODE_RANGES = 16,
 };
 
 struct python_range {
 	remote_addr start, end;
+};
+struct python_ranges {
+	struct python_range list[CODE_RANGES];
+	size_t count;
 };
 
 /* Consecutive fields that are worth one read. */
@@ -56,9 +60,9 @@ struct python_runtime {
 	remote_addr head;	/* of the pointer to the newest interpreter */
 	remote_addr current;	/* of the pointer to the GIL holder's state (<= 3.11) */
 	remote_addr collecting; /* of the int that says so (<= 3.8); 0: none */
-	struct python_range eval[EVAL_RANGES]; /* code of the eval function; CHAIN_FRAMES only */
-	size_t eval_count;
-	remote_addr code_type;		       /* of PyCode_Type */
+	struct python_ranges eval,
+		collector;     /* code of the eval function, of what <gc> stands for */
+	remote_addr code_type; /* of PyCode_Type */
 	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
 	unsigned window_count;
 	struct python_active *last_active;
@@ -222,7 +226,7 @@ bool python_find_slice(const struct python_slice *slices, size_t slice_count, re
 
 /* ---- walk.c: the one walk that both touching and reading use ---- */
 
-struct raw_frame {
+struct walked_frame {
 	remote_addr address;
 	int32_t instruction;
 	uint32_t code; /* index in walk_room.codes */
@@ -245,7 +249,7 @@ struct entry_record {
 
 /* Everything a walk needs room for: kept from walk to walk, so that it stops allocating. */
 struct walk_room {
-	struct raw_frame *frames;
+	struct walked_frame *frames;
 	size_t frame_count, frame_capacity;
 	struct python_activation *activations;
 	size_t activation_count, activation_capacity;

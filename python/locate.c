@@ -293,26 +293,36 @@ static bool locate_code_type(const struct python_candidate *candidate,
 			 candidate->module->name);
 }
 
-/* ---- the eval function ---- */
+/* ---- the eval function and the collector ---- */
 
-static void locate_eval(struct python_runtime *runtime)
+void python_locate_code(struct python_runtime *runtime)
 {
-	/* 3.6+; there PyEval_EvalFrameEx is a mere wrapper. */
-	static const char *const names[] = {"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"};
+	enum { OLD_EVAL = 1, OF_EVAL = 2 };
+	static const char *const names[] = {"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx",
+					    "gc_collect_main",		"gc_collect_generations",
+					    "gc_collect_with_callback", "gc_collect_young",
+					    "gc_collect_increment",	"collect",
+					    "_PyGC_CollectNoFail"};
 	const struct module *module = runtime->module;
-	struct module_place parts[EVAL_RANGES];
-	runtime->eval_count = 0;
-	for (size_t i = 0; i < 2 && !runtime->eval_count; i++) {
-		size_t count = module_find_parts(module, &names[i], 1, parts, EVAL_RANGES);
-		for (size_t k = 0; k < count; k++) {
-			if (!lies_in(module, PF_X, parts[k].vaddr, parts[k].size))
-				continue;
-			remote_addr start = module->load_bias + parts[k].vaddr;
-			runtime->eval[runtime->eval_count++] =
-				(struct python_range){start, start + parts[k].size};
-		}
+	struct module_place parts[2 * CODE_RANGES];
+	size_t count = module_find_parts(module, names, sizeof(names) / sizeof(*names), parts,
+					 2 * CODE_RANGES);
+	bool has_default = false;
+	runtime->eval.count = runtime->collector.count = 0;
+	for (size_t i = 0; i < count; i++)
+		has_default |= parts[i].name == 0;
+	for (size_t i = 0; i < count; i++) {
+		struct python_ranges *ranges =
+			parts[i].name < OF_EVAL ? &runtime->eval : &runtime->collector;
+		remote_addr start = module->load_bias + parts[i].vaddr;
+		if (has_default && parts[i].name == OLD_EVAL)
+			continue; /* a mere wrapper since 3.6 */
+		if (lies_in(module, PF_X, parts[i].vaddr, parts[i].size) &&
+		    ranges->count < CODE_RANGES)
+			ranges->list[ranges->count++] =
+				(struct python_range){start, start + parts[i].size};
 	}
-	log_debug("python", "the eval function has %zu parts", runtime->eval_count);
+	log_debug("python", "the eval function has %zu parts", runtime->eval.count);
 }
 
 bool python_locate(const struct python_candidate *candidate, const struct memory_reader *memory,
@@ -322,9 +332,5 @@ bool python_locate(const struct python_candidate *candidate, const struct memory
 	bool found = layout->root == ROOT_VARIABLES
 			     ? locate_variables(candidate, memory, runtime, error)
 			     : locate_runtime(candidate, memory, runtime, error);
-	if (!found || !locate_code_type(candidate, memory, runtime, error))
-		return false;
-	if (layout->chain == CHAIN_FRAMES)
-		locate_eval(runtime);
-	return true;
+	return found && locate_code_type(candidate, memory, runtime, error);
 }

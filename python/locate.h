@@ -84,6 +84,12 @@ bool MUST_CHECK python_locate(const struct python_candidate *candidate,
 			      const struct memory_reader *memory, struct python_runtime *runtime,
 			      struct error *error);
 
+/*
+ * Where the eval function and the collector lie, with all the parts that compilers make of them: by
+ * their names, so that nothing is found of what is stripped. Reads the module's symbol tables once.
+ */
+void python_locate_code(struct python_runtime *runtime);
+
 /* ---- search.c ---- */
 
 /* Whether the module has texts of an interpreter; reads its file from one end to the other. */

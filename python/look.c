@@ -142,7 +142,7 @@ uint64_t python_look_stamp(const struct python_look *look)
 	const struct walk_room *room = &look->room;
 	uint64_t stamp = hash_pair(room->frame_count, look->tstate);
 	for (size_t i = 0; i < room->frame_count; i++) {
-		const struct raw_frame *frame = &room->frames[i];
+		const struct walked_frame *frame = &room->frames[i];
 		stamp = hash_pair(
 			hash_pair(stamp, frame->address),
 			hash_pair(room->codes[frame->code].address, (uint64_t)frame->instruction));
@@ -271,14 +271,14 @@ bool python_look_started(const struct python_view *view,
 /* ---- two looks ---- */
 
 /* The i-th frame, counted from the outermost one. */
-static const struct raw_frame *outer_frame(const struct walk_room *room, size_t i)
+static const struct walked_frame *outer_frame(const struct walk_room *room, size_t i)
 {
 	return &room->frames[room->frame_count - 1 - i];
 }
 
 static bool same_frame(const struct walk_room *a, const struct walk_room *b, size_t i)
 {
-	const struct raw_frame *left = outer_frame(a, i), *right = outer_frame(b, i);
+	const struct walked_frame *left = outer_frame(a, i), *right = outer_frame(b, i);
 	return left->address == right->address &&
 	       a->codes[left->code].address == b->codes[right->code].address &&
 	       a->codes[left->code].identity == b->codes[right->code].identity;

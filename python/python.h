@@ -27,10 +27,15 @@ bool MUST_CHECK python_runtime_open(struct module_table *table, const struct mem
 void python_runtime_free(struct python_runtime *runtime); /* NULL accepted */
 
 const char *python_runtime_version(const struct python_runtime *runtime); /* "3.11.2" */
-const struct module *python_runtime_module(const struct python_runtime *runtime);
 
 /* True when the address (run-time) lies in code of the interpreter's own module. */
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
+
+/* True when it lies in the eval function, or in the collector, as far as their names tell; whether
+ * any part of the eval function has one. */
+bool python_runtime_has_eval(const struct python_runtime *runtime);
+bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr pc);
+bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc);
 
 /* ---- threads: threads.c ---------------------------------------------------------------------- */
 

@@ -214,6 +214,7 @@ bool python_runtime_open(struct module_table *table, const struct memory_reader 
 	*runtime = alloc_zeroed(1, sizeof(found));
 	**runtime = found;
 	(*runtime)->last_active = alloc_zeroed(1, sizeof(struct python_active));
+	python_locate_code(*runtime);
 	return true;
 }
 
@@ -231,11 +232,6 @@ const char *python_runtime_version(const struct python_runtime *runtime)
 	return runtime->version;
 }
 
-const struct module *python_runtime_module(const struct python_runtime *runtime)
-{
-	return runtime->module;
-}
-
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc)
 {
 	const struct module *module = runtime->module;
@@ -247,4 +243,27 @@ bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc)
 			return true;
 	}
 	return false;
+}
+
+static bool hold(const struct python_ranges *ranges, remote_addr pc)
+{
+	for (size_t i = 0; i < ranges->count; i++)
+		if (pc >= ranges->list[i].start && pc < ranges->list[i].end)
+			return true;
+	return false;
+}
+
+bool python_runtime_has_eval(const struct python_runtime *runtime)
+{
+	return runtime->eval.count > 0;
+}
+
+bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr pc)
+{
+	return hold(&runtime->eval, pc);
+}
+
+bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc)
+{
+	return hold(&runtime->collector, pc);
 }

@@ -197,7 +197,7 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count,
 				   sizeof(*stack->frames));
 	for (size_t i = 0; i < room->frame_count; i++) {
-		const struct raw_frame *raw = &room->frames[i];
+		const struct walked_frame *raw = &room->frames[i];
 		struct python_frame *frame = &stack->frames[i];
 		frame->address = raw->address;
 		frame->instruction = raw->instruction;

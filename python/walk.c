@@ -109,7 +109,7 @@ bool walk_push_frame(struct walk *walk, remote_addr address, int32_t instruction
 		return error_set(error, ERROR_CORRUPT, "more than %d Python frames", MAX_FRAMES);
 	room->frames = alloc_room(room->frames, &room->frame_capacity, room->frame_count + 1,
 				  sizeof(*room->frames));
-	room->frames[room->frame_count++] = (struct raw_frame){address, instruction, code};
+	room->frames[room->frame_count++] = (struct walked_frame){address, instruction, code};
 	return true;
 }
 

@@ -87,7 +87,7 @@ bool decoder_open_python(struct decoder *decoder, const struct memory_reader *me
 	decoder->runtimes[n] = runtime;
 	decoder->code_caches[n] = python_code_cache_new(decoder->strings);
 	decoder->runtime_count++;
-	eval_code_find(&decoder->code, python_runtime_module(runtime));
+	decoder->code = (struct eval_code){0};
 	return true;
 }
 
@@ -461,10 +461,10 @@ static void learn_rbx(struct decoder *decoder, const struct raw_sample *raw,
 static bool may_run_python(const struct decoder *decoder, const struct python_runtime *runtime,
 			   const struct unwind_stack *native)
 {
-	bool known = eval_code_known(&decoder->code);
+	bool known = eval_code_known(&decoder->code, runtime);
 	for (size_t i = 0; i < native->count; i++) {
 		const struct unwind_frame *frame = &native->frames[i];
-		if (known ? eval_code_holds(&decoder->code, frame)
+		if (known ? eval_code_holds(&decoder->code, runtime, frame)
 			  : python_runtime_owns(runtime, frame->pc - 1))
 			return true;
 	}

@@ -345,16 +345,7 @@ enum take_result take_unstopped(struct taker *taker, struct thread_slot *slot,
 /* ---- eval_code.c ------------------------------------------------------------------------------
  */
 
-/* Run-time addresses of some functions' code. */
-enum { CODE_RANGES = 16 };
-struct code_range {
-	remote_addr start, end;
-};
-struct code_ranges {
-	struct code_range list[CODE_RANGES];
-	size_t count;
-};
-bool code_ranges_hold(const struct code_ranges *ranges, remote_addr address);
+enum { LEARNED_CODE = 16 };
 
 /* A function (or the part of one that has unwind information of its own), and how many of its
  * frames were seen to run Python code. */
@@ -363,24 +354,21 @@ struct learned_code {
 	uint32_t count;
 };
 
-/* Of one interpreter. */
+/* Of one interpreter; zeroed at first. */
 struct eval_code {
-	struct code_ranges eval, collector; /* by their names */
-	struct learned_code learned[CODE_RANGES];
-	size_t learned_count;
-	uint32_t learned_most;
+	struct learned_code learned[LEARNED_CODE];
+	size_t count;
+	uint32_t most;
 };
-
-/* Reads the module's symbols, and forgets what was learned. */
-void eval_code_find(struct eval_code *code, const struct module *module);
 
 /* The frame runs Python code. */
 void eval_code_learn(struct eval_code *code, const struct unwind_frame *frame);
 
-/* True when the frame is an activation of the eval function, as far as is known; whether that is
- * known at all. */
-bool eval_code_holds(const struct eval_code *code, const struct unwind_frame *frame);
-bool eval_code_known(const struct eval_code *code);
+/* True when the frame is an activation of the eval function, by its name or by what was learned;
+ * whether that is known at all. */
+bool eval_code_holds(const struct eval_code *code, const struct python_runtime *runtime,
+		     const struct unwind_frame *frame);
+bool eval_code_known(const struct eval_code *code, const struct python_runtime *runtime);
 
 /* ---- merge.c: one true stack ------------------------------------------------------------------
  */
@@ -484,8 +472,8 @@ struct decoder {
 	struct eval_code code;	 /* of the interpreter opened last */
 	const char *gc_mark, *gil_mark;
 	bool distrust_leaf; /* in a second try */
-	bool mark_idle; /* profiles: a blocked thread's leaf is of kind idle */
-	bool columns;	/* dumps: Python frames have their whole position */
+	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
+	bool columns;	    /* dumps: Python frames have their whole position */
 };
 
 enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };

@@ -180,7 +180,7 @@ static bool is_collector(const struct merge *merge, const struct unwind_frame *f
 	if (!input->collecting)
 		return false;
 	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
-	return code_ranges_hold(&input->code->collector, pc);
+	return python_runtime_collects(input->runtime, pc);
 }
 
 static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
@@ -244,7 +244,8 @@ static void note_idle_eval(struct merge *merge, size_t native)
 	const struct unwind_frame *frame = &merge->input->native->frames[native];
 	const struct python_stack *python = merge->input->python;
 	if (python && !python->of_objects && !frame->guessed &&
-	    eval_code_holds(merge->input->code, frame) && !enters_or_leaves(merge, native))
+	    eval_code_holds(merge->input->code, merge->input->runtime, frame) &&
+	    !enters_or_leaves(merge, native))
 		merge->idle_eval = true;
 }
 

@@ -185,7 +185,7 @@ static bool read_all_with(struct mutation *mutation, const struct python_layout 
 	struct error error;
 	wrong.layout = *layout;
 	wrong.head = wrong.current = wrong.collecting = 0;
-	wrong.eval_count = 0;
+	wrong.eval.count = 0;
 	if (!python_locate(&mutation->candidate, memory, &wrong, &error))
 		return false;
 	python_runtime_plan(&wrong);

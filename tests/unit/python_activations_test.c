@@ -39,8 +39,7 @@ static void start(struct world *world, size_t frames)
 {
 	memset(world, 0, sizeof(*world));
 	world->reader.read = read_world;
-	world->runtime.eval[0] = (struct python_range){EVAL, EVAL + 0x1000};
-	world->runtime.eval_count = 1;
+	world->runtime.eval = (struct python_ranges){{{EVAL, EVAL + 0x1000}}, 1};
 	world->room.frames = calloc(frames + 1, sizeof(*world->room.frames));
 	world->room.frame_count = frames;
 	for (size_t i = 0; i < frames; i++)

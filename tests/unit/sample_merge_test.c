@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "python/internal.h"
 #include "sample/internal.h"
 
 enum { MAX = 16 };
@@ -23,6 +24,8 @@ struct stage {
 	struct module_table modules;
 	struct merged_stack merged;
 	struct eval_code code;
+	struct python_runtime runtime;
+	struct module interpreter; /* without code of its own */
 	char text[512];
 };
 
@@ -56,6 +59,7 @@ static const char *merge(struct stage *stage, bool native, bool gil_wait)
 	struct merge_input input = {.native = native ? &stage->native : NULL,
 				    .python =
 					    stage->python.activation_count ? &stage->python : NULL,
+				    .runtime = &stage->runtime,
 				    .modules = &stage->modules,
 				    .code = &stage->code,
 				    .gil_wait = gil_wait};
@@ -78,6 +82,7 @@ static int set_up(void **state)
 {
 	struct stage *stage = calloc(1, sizeof(*stage));
 	module_table_init(&stage->modules);
+	stage->runtime.module = &stage->interpreter;
 	*state = stage;
 	return 0;
 }
@@ -132,7 +137,8 @@ static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
 	merge(stage, true, false);
 	assert_false(stage->merged.broken);
 	/* By its name, from the start. */
-	stage->code = (struct eval_code){.eval = {.list = {{0x400003, 0x400005}}, .count = 1}};
+	stage->code = (struct eval_code){0};
+	stage->runtime.eval = (struct python_ranges){{{0x400003, 0x400005}}, 1};
 	merge(stage, true, false);
 	assert_true(stage->merged.broken);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "python/internal.h"
 #include "sample/internal.h"
 #include "sample/queue.h"
 
@@ -65,9 +66,14 @@ static size_t looks_at(size_t count, enum owner owner, bool *salvaged)
 		python.activations[i] = (struct python_activation){
 			.record = record_of(owner, i), .first = (uint32_t)i, .count = 1};
 	}
+	static const struct module interpreter;
+	const struct python_runtime runtime = {.module = &interpreter};
 	struct eval_code eval = {0};
-	struct merge_input input = {
-		.native = &native, .python = &python, .modules = &modules, .code = &eval};
+	struct merge_input input = {.native = &native,
+				    .python = &python,
+				    .runtime = &runtime,
+				    .modules = &modules,
+				    .code = &eval};
 	struct merged_stack merged = {0};
 	merge_stacks(&input, &merged);
 	size_t python_frames = 0;
