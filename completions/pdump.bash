@@ -5,8 +5,8 @@ _pdump()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local options='-p --pid= -n --native -i --idle -g --gil --thread= --native-threads=
-		--internals --nonblocking -j --json --full-filenames --color= --join= --unwinder= -q
-		--quiet -v --verbose --debug= -h --help -V --version'
+		--internals --kernel --nonblocking -j --json --full-filenames --color= --join= --unwinder=
+		-q --quiet -v --verbose --debug= -h --help -V --version'
 	# bash splits --color=always at "=": then the option stands before it.
 	if [[ $current == '=' ]]; then
 		current=

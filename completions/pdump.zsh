@@ -11,6 +11,7 @@ _arguments -s -S \
 	'*--thread=[only this OS thread]:TID: ' \
 	'--native-threads=[threads that Python does not know]:native-threads:(yes no)' \
 	'--internals[keep the interpreter'\''s own frames]' \
+	'--kernel[what a blocked thread waits in]' \
 	'--nonblocking[never stop the process]' \
 	'--full-filenames[do not shorten paths]' \
 	'--color=[when to colour]:color:(auto always never)' \

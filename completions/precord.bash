@@ -5,8 +5,8 @@ _precord()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} i
 	local options='-p --pid= -o --output= -f --format= -r --rate= -d --duration= -n --native
-		-i --idle -g --gil --mode= --thread= --native-threads= --internals --nonblocking -t --threads
-		-F --function --full-filenames --color= --flame --icicle --title= --min-width=
+		-i --idle -g --gil --mode= --thread= --native-threads= --internals --kernel --nonblocking
+		-t --threads -F --function --full-filenames --color= --flame --icicle --title= --min-width=
 		--capture= --join= --unwinder= -q --quiet -v --verbose --debug= -h --help
 		-V --version'
 	# Behind "--" stands a command of its own.

@@ -27,6 +27,7 @@ complete -c precord -n 'not __precord_in_command' -s g -l gil -d "only the threa
 complete -c precord -n 'not __precord_in_command' -l thread -x -d "only this OS thread"
 complete -c precord -n 'not __precord_in_command' -l native-threads -x -a 'yes no' -d "threads that Python does not know"
 complete -c precord -n 'not __precord_in_command' -l internals -d "keep the interpreter's own frames"
+complete -c precord -n 'not __precord_in_command' -l kernel -d "what a blocked thread waits in"
 complete -c precord -n 'not __precord_in_command' -l nonblocking -d "never stop the process"
 complete -c precord -n 'not __precord_in_command' -l full-filenames -d "do not shorten paths"
 complete -c precord -n 'not __precord_in_command' -l color -x -a 'auto always never' -d "when to colour"

@@ -153,6 +153,7 @@ void capture_sample(struct capture *capture, const struct raw_sample *raw)
 	put_u8(capture, raw->stopped);
 	put_u8(capture, raw->unjoined);
 	put_bytes(capture, &raw->wait, sizeof(raw->wait));
+	put_text(capture, raw->kernel);
 	put_u8(capture, raw->runtime != NULL);
 	put_u32(capture, raw->tstate_count);
 	for (uint32_t i = 0; i < raw->tstate_count; i++)

@@ -406,6 +406,22 @@ static const struct merged_frame *leaf_of(const struct decoder *decoder)
 	return NULL;
 }
 
+/* What the thread waits in, the system call first. */
+static void number_kernel(struct decoder *decoder, const struct raw_sample *raw)
+{
+	size_t end = decoder->stack_count > 0 ? strlen(raw->kernel) : 0;
+	while (end > 0) {
+		size_t start = --end; /* the newline behind a name */
+		while (start > 0 && raw->kernel[start - 1] != '\n')
+			start--;
+		const char *name = intern_bytes(decoder->strings, raw->kernel + start, end - start);
+		decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity,
+					    decoder->stack_count + 1, sizeof(*decoder->stack));
+		decoder->stack[decoder->stack_count++] = frame_table_kernel(&decoder->frames, name);
+		end = start;
+	}
+}
+
 /* Turns the merged frames round (outermost first) and numbers them. */
 static void number_frames(struct decoder *decoder, const struct unwind_stack *native,
 			  const struct raw_sample *raw)
@@ -419,11 +435,12 @@ static void number_frames(struct decoder *decoder, const struct unwind_stack *na
 		const struct merged_frame *frame = &merged->frames[i];
 		if (!is_shown(decoder, frame))
 			continue;
-		bool idle =
-			decoder->mark_idle && frame == leaf && !raw->stopped && !raw->wait.running;
+		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped &&
+			    !raw->wait.running && !raw->kernel[0];
 		decoder->stack[decoder->stack_count++] =
 			merged_id(decoder, native, raw->runtime, frame, idle);
 	}
+	number_kernel(decoder, raw);
 }
 
 static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,

@@ -90,6 +90,7 @@ static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sa
 		return true;
 	}
 	look->active = wait.running;
+	take_note_wait(&dumper->taker, look->slot, &wait);
 	if (wait.running || must_stop(dumper, look))
 		return false;
 	note_stack_end(dumper, look->slot, wait.sp);

@@ -53,8 +53,18 @@ uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *f
 			   (uint64_t)(uintptr_t)frame->code, frame);
 }
 
+static uint32_t named(struct frame_table *table, enum raw_frame_kind kind, const char *name)
+{
+	struct raw_frame frame = {.kind = kind, .mark = name};
+	return find_or_add(table, key_of(kind, 0, 0), (uint64_t)(uintptr_t)name, &frame);
+}
+
 uint32_t frame_table_mark(struct frame_table *table, const char *mark)
 {
-	struct raw_frame frame = {.kind = RAW_MARK, .mark = mark};
-	return find_or_add(table, key_of(RAW_MARK, 0, 0), (uint64_t)(uintptr_t)mark, &frame);
+	return named(table, RAW_MARK, mark);
+}
+
+uint32_t frame_table_kernel(struct frame_table *table, const char *function)
+{
+	return named(table, RAW_KERNEL, function);
 }

@@ -57,6 +57,7 @@ struct raw_sample {
 	bool unjoined;		 /* of a young thread that Python may know by now: see decode.c */
 	uint64_t epoch;		 /* how often the target had executed another program */
 	struct target_wait wait; /* of a blocked thread */
+	char kernel[TARGET_KERNEL_SIZE]; /* what it waits in, when that is wanted; "": not known */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
 	uint64_t thread_id;  /* pthread_self() that each of them must have; 0: not known */
@@ -174,8 +175,15 @@ const struct target_range *prediction_with_stack(struct prediction *prediction,
 
 /* ---- threads under watch: slots.c ---------------------------------------------------------- */
 
-/* One thread of the target, from the taker's side. */
 struct join;
+
+/* What a thread was blocked in when it was last looked at. */
+struct noted_wait {
+	struct target_wait wait;
+	char kernel[TARGET_KERNEL_SIZE];
+};
+
+/* One thread of the target, from the taker's side. */
 
 enum { YOUNG_SCANS = 50 };
 
@@ -194,6 +202,7 @@ struct thread_slot {
 				  */
 	struct prediction prediction;
 	struct python_recent recent;   /* --nonblocking */
+	struct noted_wait *noted;      /* --kernel: NULL: it has not been seen to be blocked */
 	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */
 	_Atomic bool wants_stop;       /* unwinding needed a register: stop it although blocked */
@@ -315,6 +324,11 @@ enum take_result {
 /* What a failed stop means. */
 enum take_result take_failure(const struct thread_slot *slot, const struct error *error);
 
+/* Of the look at a thread that its sample follows: with --kernel, what it is blocked in is noted,
+ * and belongs to the sample if it has not moved since. */
+void take_note_wait(const struct taker *taker, struct thread_slot *slot,
+		    const struct target_wait *wait);
+
 /* Stops the thread, copies, resumes it; without a tracer as take_unstopped does. `raw` is reset and
  * filled. */
 enum take_result take_running(struct taker *taker, struct thread_slot *slot,
@@ -414,7 +428,7 @@ void merged_stack_release(struct merged_stack *merged);
 /* ---- frame_table.c: raw frames, named later ---------------------------------------------------
  */
 
-enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK };
+enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK, RAW_KERNEL };
 
 /* One distinct frame as sampled: a code address of a module, or a line (`exact`: an instruction) of
  * a code object. */
@@ -427,7 +441,8 @@ struct raw_frame {
 	const struct python_code *code;
 	struct python_position position; /* beyond the line only where `exact` is set */
 	int32_t instruction;		 /* `exact`: tells frames apart in place of the line */
-	const char *mark;		 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame */
+	const char *mark;		 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame;
+					  * RAW_KERNEL: a function of the kernel */
 };
 
 struct frame_table {
@@ -440,6 +455,7 @@ void frame_table_release(struct frame_table *table);
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame);
 uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *frame);
 uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
+uint32_t frame_table_kernel(struct frame_table *table, const char *function /* interned */);
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 

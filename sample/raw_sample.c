@@ -299,6 +299,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->allocations = 0;
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
+	raw->kernel[0] = '\0';
 	raw->stopped = raw->shortened = raw->has_native = raw->unjoined = false;
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
@@ -478,6 +479,7 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->stopped = raw->stopped;
 	clone->shortened = raw->shortened;
 	clone->wait = raw->wait;
+	memcpy(clone->kernel, raw->kernel, sizeof(raw->kernel));
 	memcpy(clone->tstates, raw->tstates, sizeof(raw->tstates));
 	clone->tstate_count = raw->tstate_count;
 	clone->thread_id = raw->thread_id;

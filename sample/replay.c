@@ -238,6 +238,7 @@ static bool read_raw(struct replay *replay, struct error *error)
 	raw->stopped = get(replay, 1);
 	raw->unjoined = get(replay, 1);
 	get_struct(replay, &raw->wait, sizeof(raw->wait));
+	snprintf(raw->kernel, sizeof(raw->kernel), "%s", get_text(replay));
 	if (get(replay, 1))
 		raw->runtime = decoder_runtime(&replay->decoder);
 	raw->tstate_count = (uint32_t)get(replay, 4);

@@ -138,6 +138,15 @@ static void name_mark(struct resolver *resolver, uint32_t id, const struct raw_f
 	add_named(resolver, id, &named);
 }
 
+static void name_kernel(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
+{
+	struct named named = {.frame = {.kind = FRAME_KERNEL,
+					.name = clean(resolver, raw->mark),
+					.module = intern_text(resolver->strings, "kernel")}};
+	named.frame.module_path = named.frame.module;
+	add_named(resolver, id, &named);
+}
+
 /* What every frame of a module has, whatever its name. */
 static struct frame native_frame(struct resolver *resolver, const struct raw_frame *raw)
 {
@@ -312,6 +321,8 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 			name_python(resolver, (uint32_t)id, raw);
 		else if (raw->kind == RAW_MARK)
 			name_mark(resolver, (uint32_t)id, raw);
+		else if (raw->kind == RAW_KERNEL)
+			name_kernel(resolver, (uint32_t)id, raw);
 		else
 			order[natives++] =
 				(struct order){(uint32_t)id, raw->module ? raw->module->id + 1 : 0};

@@ -22,6 +22,7 @@ struct session_options {
 	bool native_threads; /* threads that Python does not know */
 	bool nonblocking;    /* never stop a thread, trace nothing; Python frames only */
 	bool by_thread;	     /* a root frame for each thread */
+	bool kernel;	     /* what a blocked thread waits in */
 	enum join_method join;
 	enum unwinder_choice unwinder;
 	const pid_t *threads; /* only these OS threads; count 0: all */

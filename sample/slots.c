@@ -22,6 +22,7 @@ static void slot_free(struct thread_slot *slot)
 {
 	target_thread_files_close(slot->files);
 	prediction_release(&slot->prediction);
+	free(slot->noted);
 	free(slot->last_stack);
 	free(slot);
 }

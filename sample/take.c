@@ -118,6 +118,33 @@ static void copy_python(const struct taker *taker, struct raw_sample *raw)
 	}
 }
 
+void take_note_wait(const struct taker *taker, struct thread_slot *slot,
+		    const struct target_wait *wait)
+{
+	if (!taker->options->kernel)
+		return;
+	if (!slot->noted)
+		slot->noted = alloc_zeroed(1, sizeof(*slot->noted));
+	slot->noted->wait = *wait;
+	if (!wait->running)
+		target_thread_kernel(slot->files, wait, slot->noted->kernel);
+}
+
+static void forget_wait(struct thread_slot *slot)
+{
+	if (slot->noted)
+		slot->noted->wait.running = true;
+}
+
+/* Stopped or not, it is where it was when it was seen to be blocked. */
+static void copy_noted(const struct thread_slot *slot, struct raw_sample *raw)
+{
+	const struct noted_wait *noted = slot->noted;
+	if (noted && !noted->wait.running && noted->wait.sp == raw->registers.value[REGISTER_RSP] &&
+	    noted->wait.pc == raw->registers.value[REGISTER_RIP])
+		memcpy(raw->kernel, noted->kernel, sizeof(raw->kernel));
+}
+
 static void copy_thread(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	raw->slot = slot;
@@ -126,6 +153,7 @@ static void copy_thread(const struct taker *taker, struct thread_slot *slot, str
 	copy_memory(taker, slot, raw);
 	identify(taker, slot, raw);
 	copy_python(taker, raw);
+	copy_noted(slot, raw);
 	raw->live = NULL;
 }
 
@@ -203,6 +231,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 	/* The same call with the same stack pointer: it has not moved while it was copied. */
 	if (same_wait(&now, wait))
 		return TAKE_OK;
+	forget_wait(slot);
 	/* The code objects in it were copied for nothing. */
 	python_known_codes_clear(taker->known);
 	return TAKE_MOVED;

@@ -276,6 +276,7 @@ static bool sample_thread(struct recorder *recorder, struct thread_slot *slot)
 	struct raw_sample *raw = queue_empty(&recorder->queue);
 	if (!raw)
 		return false;
+	take_note_wait(&recorder->taker, slot, &wait);
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, &wait, raw);
 	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped && !raw->wait.running;

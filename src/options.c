@@ -20,7 +20,7 @@ enum { USAGE_STATUS = 2 };
 enum {
 	KEY_INTERNALS = 0x100, KEY_NATIVE_THREADS, KEY_JOIN, KEY_UNWINDER, KEY_FULL_FILENAMES,
 	KEY_THREAD, KEY_COLOR, KEY_DEBUG, KEY_USAGE, KEY_MODE, KEY_FLAME, KEY_ICICLE, KEY_TITLE,
-	KEY_MIN_WIDTH, KEY_CAPTURE, KEY_NONBLOCKING
+	KEY_MIN_WIDTH, KEY_CAPTURE, KEY_NONBLOCKING, KEY_KERNEL
 };
 
 static const struct argp_option common_options[] = {
@@ -32,6 +32,8 @@ static const struct argp_option common_options[] = {
 	{ "native-threads", KEY_NATIVE_THREADS, "yes|no", 0, "Threads that Python does not know"
 	  " (OpenMP, BLAS, Rust); default: yes with --native", 2 },
 	{ "internals", KEY_INTERNALS, NULL, 0, "Keep the interpreter's own frames", 2 },
+	{ "kernel", KEY_KERNEL, NULL, 0, "What a blocked thread waits in: the kernel's functions,"
+	  " where they may be read, and the system call", 2 },
 	{ "nonblocking", KEY_NONBLOCKING, NULL, 0, "Never stop the process, and trace nothing; Python"
 	  " frames only, and a stack may be torn: what is seen to be is left out and counted", 2 },
 	{ "full-filenames", KEY_FULL_FILENAMES, NULL, 0, "Do not shorten paths", 3 },
@@ -264,6 +266,7 @@ static error_t parse_common(int key, char *value, struct argp_state *state)
 	case KEY_THREAD: add_thread(state, options, value); return 0;
 	case KEY_NATIVE_THREADS: return parse_native_threads(state, parse, value);
 	case KEY_INTERNALS: options->internals = true; return 0;
+	case KEY_KERNEL: options->kernel = true; return 0;
 	case KEY_NONBLOCKING: options->nonblocking = true; return 0;
 	case KEY_FULL_FILENAMES: options->full_filenames = true; return 0;
 	case KEY_COLOR: parse->color = value; return 0;

@@ -29,6 +29,7 @@ struct options {
 	bool native_threads; /* threads that Python does not know; native unless said otherwise */
 	bool internals;
 	bool nonblocking;		    /* never stop the process */
+	bool kernel;			    /* what a blocked thread waits in */
 	bool gil;			    /* only the thread that holds the GIL */
 	pid_t threads[OPTIONS_MAX_THREADS]; /* --thread; none: all */
 	size_t thread_count;

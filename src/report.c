@@ -47,6 +47,7 @@ struct session_options report_session_options(const struct options *options)
 		.internals = options->internals,
 		.native_threads = options->native_threads,
 		.nonblocking = options->nonblocking,
+		.kernel = options->kernel,
 		.by_thread = options->thread_roots,
 		.join = options->join,
 		.unwinder = options->unwinder,

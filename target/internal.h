@@ -62,6 +62,15 @@ int target_open_proc(const struct target *target, const char *name);
 /* target_explain_denial with another directory as "/"; for tests. */
 void target_explain_denial_at(const char *root, pid_t pid, int os_errno, char *text, size_t size);
 
+/* ---- threads: thread.c, kernel_stack.c ---- */
+
+/* Opens a file of /proc/PID/task/TID for reading. */
+int thread_open_look(const struct target_thread_files *files, const char *name);
+
+/* target_thread_kernel of texts; each may be NULL. */
+void kernel_stack_text(const char *stack, const char *wchan, const char *call,
+		       char text[TARGET_KERNEL_SIZE]);
+
 /* ---- ELF: elf_file.c ---- */
 
 /* Reads the headers of module->fd or module->bytes into the module. CORRUPT, UNSUPPORTED. */

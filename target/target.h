@@ -96,7 +96,8 @@ int target_root(const struct target *target);
  */
 void target_explain_denial(pid_t pid, int os_errno, char *text, size_t size);
 
-/* ---- threads: thread.c ------------------------------------------------------------------- */
+/* ---- threads: thread.c, kernel_stack.c
+ * ------------------------------------------------------------------- */
 
 struct target_thread {
 	pid_t tid;	     /* in our PID namespace */
@@ -149,6 +150,18 @@ bool MUST_CHECK target_thread_runs(struct target_thread_files *files, uint64_t *
 
 /* Its state now (R, S, D, T, t ... of stat), or 0 when it has ended. May run in the pause. */
 char target_thread_state(const struct target_thread_files *files);
+
+/* Room for what target_thread_kernel tells: some twenty functions. */
+enum { TARGET_KERNEL_SIZE = 1024 };
+
+/*
+ * What a blocked thread waits in: the kernel's functions, innermost first, then the system call
+ * that it made, as clean text of a name a line. The functions come from `stack`, which is root's
+ * to read, else the innermost one alone from `wchan`; of a thread that is not in a system call, or
+ * where neither may be read, what is left of that. Some 10 us; opens files.
+ */
+void target_thread_kernel(const struct target_thread_files *files, const struct target_wait *wait,
+			  char text[TARGET_KERNEL_SIZE]);
 
 /* The name of a system call ("futex"), or NULL. */
 const char *target_syscall_name(long number);

@@ -223,7 +223,7 @@ static void raise_limit(const struct target *target)
 		limit.rlim_cur < 2 * THREADS_LIMIT ? (unsigned)limit.rlim_cur / 2 : THREADS_LIMIT;
 }
 
-static int open_look(const struct target_thread_files *files, const char *name)
+int thread_open_look(const struct target_thread_files *files, const char *name)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "task/%d/%s", (int)files->tid, name);
@@ -235,7 +235,7 @@ static int open_kept(const struct target_thread_files *files, const char *name)
 {
 	if (!may_keep(files->target))
 		return -1;
-	int fd = open_look(files, name);
+	int fd = thread_open_look(files, name);
 	if (fd >= 0)
 		atomic_fetch_add(&files->target->state->kept_files, 1);
 	return fd;
@@ -255,7 +255,7 @@ bool target_thread_files_open(const struct target *target, pid_t tid,
 	struct target_thread_files *files = alloc_zeroed(1, sizeof(*files));
 	*files = (struct target_thread_files){target, tid, -1, -1};
 	raise_limit(target);
-	int fd = open_look(files, "syscall");
+	int fd = thread_open_look(files, "syscall");
 	if (fd >= 0 && may_keep(target)) {
 		files->syscall = fd;
 		atomic_fetch_add(&target->state->kept_files, 1);
@@ -286,7 +286,7 @@ void target_thread_files_close(struct target_thread_files *files)
 static bool read_look(const struct target_thread_files *files, int kept, const char *name,
 		      char *text, size_t size, struct error *error)
 {
-	_cleanup_close_ int own = kept < 0 ? open_look(files, name) : -1;
+	_cleanup_close_ int own = kept < 0 ? thread_open_look(files, name) : -1;
 	int fd = kept < 0 ? own : kept;
 	ssize_t got = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
 	if (fd < 0 && errno != ENOENT && errno != ESRCH)

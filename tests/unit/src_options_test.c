@@ -249,7 +249,7 @@ static void options_that_do_not_exist_yet_are_refused(void **state)
 {
 	(void)state;
 	static const char *const options[] = {
-		"-s",		"--kernel",    "-l",	      "--locals", "--core=x", "--watch=1",
+		"-s",		"-l",	       "--locals",    "--core=x", "--watch=1",
 		"--snapshot=1", "--include=x", "--exclude=x", "--open",	  "--live",
 	};
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
