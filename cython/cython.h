@@ -21,19 +21,16 @@ enum cython_kind {
 
 struct cython_name {
 	enum cython_kind kind;
-	const char *name; /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
-	const char *base; /* equal (same pointer) for wrapper and body of one function */
-	/*
-	 * Frames of one call ascend: slot, pw, pf, f. A callee with the same base and a higher
-	 * layer is the same frame; the same or a lower one is a new call (recursion).
-	 */
-	int layer;
-	bool slot; /* of a type: Cython's own code, the author wrote no line of it */
+	const char *name;  /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
+	const char *base;  /* equal (same pointer) for wrapper and body of one function */
+	const char *owner; /* of a slot, property or special method: its class; else NULL */
+	int layer;	   /* frames of one call ascend: slot, pw, pf, f */
+	bool slot;	   /* of a type: Cython's own code, the author wrote no line of it */
 };
 
 /*
- * Demangles one symbol. `module`: dotted name or any dotted suffix of the extension's ("pkg.mod",
- * "mod"), as told by its file name; NULL: not known.
+ * Demangles one symbol. `module`: the extension's dotted name ("pkg.mod"), a dotted suffix of it
+ * ("mod"), or one with folders in front as told by its file name; NULL: not known.
  */
 struct cython_name cython_demangle(struct interner *interner, const char *symbol,
 				   const char *module);
@@ -52,6 +49,12 @@ void cython_symbols_add(struct cython_symbols *symbols, const char *symbol);
 struct cython_name cython_demangle_in(struct interner *interner,
 				      const struct cython_symbols *symbols, const char *symbol,
 				      const char *module);
+
+/*
+ * Is the inner frame, the next one that is shown, the same call as the outer one? Wrapper, body
+ * and slot are. The same or a lower layer is a new call (recursion).
+ */
+bool cython_same_call(const struct cython_name *outer, const struct cython_name *inner);
 
 /* "…/implicit/_als.cpython-311-x86_64-linux-gnu.so" -> "implicit._als"-like dotted name; interned;
  * all directory components are kept, the demangler matches suffixes. */

@@ -82,6 +82,10 @@ bool piece_skip(struct piece *piece, const char *prefix); /* false: does not beg
 struct piece piece_after(struct piece piece, size_t size);
 /* Consumes a decimal number; false: no digit or more than 9 of them. */
 bool piece_number(struct piece *piece, uint32_t *number);
+/* "__repr__" */
+bool piece_is_dunder(struct piece name);
+/* Consumes "1_0" off the front of "1_0__pyx_pw_..." or "1_0name": one index per fused type. */
+struct piece piece_indices(struct piece *text);
 
 /* Appends the UTF-8 that the punycode stands for. False: not punycode; out is then unchanged. */
 bool punycode_decode(const char *text, size_t size, char delimiter, struct strbuf *out);

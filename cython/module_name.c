@@ -60,10 +60,20 @@ static bool ends_with(const struct scopes *scopes, size_t depth, struct piece mo
 	return !depth || !module.size;
 }
 
+/* How many scopes are exactly the module's name? 0: it is another one. */
+static size_t exact_depth(const struct scopes *scopes, struct piece module)
+{
+	struct piece last, parts = module;
+	size_t depth = 0;
+	while (pop(&parts, &last))
+		depth++;
+	return depth <= scopes->count && ends_with(scopes, depth, module) ? depth : 0;
+}
+
 /*
- * In this order: all leading scopes are the end of the module's name; the file was moved, so only
- * its own name is right (the import system demands that much: PyInit_<name>); or the function
- * came by cimport from a sibling in the same package.
+ * In this order: the name as it is; all leading scopes are the end of the module's name; the file
+ * was moved, so only its own name is right (the import system demands that much: PyInit_<name>); or
+ * the function came by cimport from a sibling in the same package.
  */
 size_t scopes_module_depth(const struct scopes *scopes, const char *module)
 {
@@ -74,6 +84,8 @@ size_t scopes_module_depth(const struct scopes *scopes, const char *module)
 	struct piece whole = {module, strlen(module)}, parents = whole, own;
 	if (!pop(&parents, &own))
 		return 0;
+	if (exact_depth(scopes, whole))
+		return exact_depth(scopes, whole);
 	for (size_t depth = scopes->count; depth; depth--)
 		if (ends_with(scopes, depth, whole))
 			return depth;

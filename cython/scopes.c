@@ -118,7 +118,7 @@ void scopes_read(struct scopes *scopes, struct piece text)
 	}
 }
 
-static bool is_dunder(struct piece name)
+bool piece_is_dunder(struct piece name)
 {
 	return name.size > 4 && piece_starts(name, "__") && piece_ends(name, "__");
 }
@@ -177,7 +177,7 @@ static int rate_leaf(struct piece text, enum leaf_rule rule, struct reading *rea
 	if (piece_starts(name, "__pyx_fuse_") || piece_starts(name, "__pyx_lambda_funcdef_"))
 		return 4;
 	/* "6__iter__" is not '_' in the function "__iter". */
-	return is_dunder(name) ? 3 : is_underscores(name) ? 1 : 2;
+	return piece_is_dunder(name) ? 3 : is_underscores(name) ? 1 : 2;
 }
 
 struct piece scopes_front(const struct scopes *scopes, size_t depth)

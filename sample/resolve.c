@@ -19,8 +19,7 @@
 
 struct named {
 	struct frame frame;
-	const char *base; /* equal pointers: the same Cython function */
-	int layer;	  /* grows from its wrapper inwards: see struct cython_name */
+	struct cython_name cython; /* kind CYTHON_NOT: another frame */
 	bool hidden;
 };
 
@@ -199,8 +198,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 		named->hidden = !resolver->internals;
 		return true;
 	}
-	named->base = name.base;
-	named->layer = name.layer;
+	named->cython = name;
 	named->frame.name = name.name;
 	if (named->frame.kind == FRAME_NATIVE)
 		named->frame.kind = FRAME_CYTHON;
@@ -332,12 +330,6 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 	resolver->frame_count = table->count;
 }
 
-/* The outer frame is the same call of a Cython function as the inner one, seen further out. */
-static bool same_call(const struct named *outer, const struct named *inner)
-{
-	return outer && outer->base && outer->base == inner->base && outer->layer < inner->layer;
-}
-
 void resolver_stack(struct resolver *resolver, const struct frame_table *table, const uint32_t *ids,
 		    size_t count, struct frame **frames, size_t *frame_count,
 		    size_t *frame_capacity)
@@ -350,7 +342,7 @@ void resolver_stack(struct resolver *resolver, const struct frame_table *table, 
 			const struct named *named = &resolver->named[resolver->first[id] + level];
 			if (named->hidden)
 				continue;
-			if (same_call(outer, named))
+			if (outer && cython_same_call(&outer->cython, &named->cython))
 				--*frame_count;
 			*frames = alloc_room(*frames, frame_capacity, *frame_count + 1,
 					     sizeof(**frames));

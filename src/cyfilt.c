@@ -58,6 +58,13 @@ static error_t take_argument(int key, char *value, struct argp_state *state)
 	}
 }
 
+/* The folders that it is in are its packages. */
+static void name_module(struct filter *filter)
+{
+	_cleanup_free_ char *whole = realpath(filter->extension, NULL);
+	filter->module = cython_module_of_path(filter->strings, whole ? whole : filter->extension);
+}
+
 static void add_symbol(void *context, const char *name)
 {
 	cython_symbols_add(context, name);
@@ -161,7 +168,7 @@ int main(int argc, char **argv)
 	argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &filter);
 	filter.strings = interner_new();
 	if (filter.extension && !filter.module)
-		filter.module = cython_module_of_path(filter.strings, filter.extension);
+		name_module(&filter);
 	int status = EXIT_IO;
 	if (filter.extension && !read_symbols(&filter, &error))
 		log_error("%s", error.message);

@@ -15,6 +15,8 @@
 #include "cython/internal.h"
 
 static const char names_file[] = "tests/data/cython_names.tsv";
+static const char context_file[] = "tests/data/cython_names_in_context.tsv";
+static const char symbols_file[] = "tests/data/cython_symbols.tsv";
 static struct interner *interner;
 
 static int set_up(void **state)
@@ -49,9 +51,9 @@ static bool split(char *line, struct row *row)
 }
 
 /* Calls check for each row; returns how many there were. */
-static size_t each_row(size_t (*check)(const struct row *row), size_t *bad)
+static size_t each_row_of(const char *path, size_t (*check)(const struct row *row), size_t *bad)
 {
-	_cleanup_fclose_ FILE *file = fopen(names_file, "r");
+	_cleanup_fclose_ FILE *file = fopen(path, "r");
 	assert_non_null(file);
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0, rows = 0;
@@ -65,9 +67,15 @@ static size_t each_row(size_t (*check)(const struct row *row), size_t *bad)
 	return rows;
 }
 
-static size_t check_row(const struct row *row)
+static size_t each_row(size_t (*check)(const struct row *row), size_t *bad)
 {
-	struct cython_name got = cython_demangle(interner, row->symbol, row->module);
+	return each_row_of(names_file, check, bad);
+}
+
+static size_t check_row_among(const struct cython_symbols *symbols, const struct row *row)
+{
+	struct cython_name got =
+		cython_demangle_in(interner, symbols, row->symbol, row->module);
 	if (got.name && strcmp(got.name, row->expected) == 0 &&
 	    strcmp(kind_names[got.kind], row->kind) == 0)
 		return 0;
@@ -76,11 +84,48 @@ static size_t check_row(const struct row *row)
 	return 1;
 }
 
+static size_t check_row(const struct row *row)
+{
+	return check_row_among(NULL, row);
+}
+
 static void every_name_of_the_table_is_demangled(void **state)
 {
 	(void)state;
 	size_t bad = 0, rows = each_row(check_row, &bad);
 	assert_true(rows >= 490);
+	assert_int_equal(bad, 0);
+}
+
+/* The symbols of one module: lines "module symbol". */
+static struct cython_symbols *symbols_of(const char *module)
+{
+	_cleanup_fclose_ FILE *file = fopen(symbols_file, "r");
+	assert_non_null(file);
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0, size = strlen(module);
+	struct cython_symbols *symbols = cython_symbols_new();
+	while (getline(&line, &room, file) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, module, size) == 0 && line[size] == '\t')
+			cython_symbols_add(symbols, line + size + 1);
+	}
+	return symbols;
+}
+
+static size_t check_row_in_its_module(const struct row *row)
+{
+	struct cython_symbols *symbols = symbols_of(row->module);
+	size_t bad = check_row_among(symbols, row);
+	cython_symbols_free(symbols);
+	return bad;
+}
+
+static void names_are_demangled_in_their_context(void **state)
+{
+	(void)state;
+	size_t bad = 0, rows = each_row_of(context_file, check_row_in_its_module, &bad);
+	assert_true(rows >= 56);
 	assert_int_equal(bad, 0);
 }
 
@@ -111,6 +156,8 @@ static void the_module_is_matched_by_any_suffix(void **state)
 		{"moved.mod", "__pyx_f_3pkg_3mod_3Ext_go", "Ext.go"},
 		{"mod", "__pyx_f_3mod_3Ext_go", "Ext.go"},
 		{"site.cymem.cymem", "__pyx_f_5cymem_5cymem_4Pool_alloc", "Pool.alloc"},
+		{"cymem.cymem", "__pyx_f_5cymem_5cymem_4Pool_alloc", "Pool.alloc"},
+		{"cymem", "__pyx_f_5cymem_5cymem_4Pool_alloc", "cymem.Pool.alloc"},
 		{"x.pkg.other", "__pyx_f_3pkg_3mod_inl", "inl"},
 		{"x.alien", "__pyx_f_3pkg_3mod_inl", "pkg.mod.inl"},
 		{NULL, "__pyx_f_3pkg_3mod_inl", "pkg.mod.inl"},
@@ -162,8 +209,8 @@ static void what_supports_the_code_is_a_helper(void **state)
 	}
 }
 
-/* Frames of one call, outermost first: same base, ascending layers. */
-static void wrapper_and_body_share_their_base(void **state)
+/* Frames of one call, outermost first. */
+static void wrapper_and_body_are_one_call(void **state)
 {
 	(void)state;
 	static const char *const calls[][4] = {
@@ -175,6 +222,14 @@ static void wrapper_and_body_share_their_base(void **state)
 		{"__pyx_getprop_3pkg_3mod_3Ext_prop", "__pyx_pw_3pkg_3mod_3Ext_4prop_1__get__",
 		 "__pyx_pf_3pkg_3mod_3Ext_4prop___get__"},
 		{"__pyx_nb_add_3pkg_3mod_Ext", "__pyx_pw_3pkg_3mod_3Ext_27__add__"},
+		{"__pyx_nb_add_3pkg_3mod_Ext", "__pyx_pw_3pkg_3mod_3Ext_29__radd__"},
+		{"__pyx_tp_richcompare_3pkg_3mod_Ext", "__pyx_pw_3pkg_3mod_3Ext_9__lt__",
+		 "__pyx_pf_3pkg_3mod_3Ext_8__lt__"},
+		{"__pyx_mp_ass_subscript_3pkg_3mod_Ext", "__pyx_pw_3pkg_3mod_3Ext_9__delitem__"},
+		{"__pyx_tp_new_3pkg_3mod_Ext", "__pyx_tp_new_vectorcall_3pkg_3mod_Ext",
+		 "__pyx_tp_new__initialisation_3pkg_3mod_Ext", "__pyx_pw_3pkg_3mod_3Ext_1__cinit__"},
+		{"__pyx_setprop_3pkg_3mod_3Ext_prop", "__pyx_pw_3pkg_3mod_3Ext_4prop_3__set__"},
+		{"__pyx_setprop_3pkg_3mod_3Ext_prop", "__pyx_pw_3pkg_3mod_3Ext_4prop_5__del__"},
 		{"__pyx_pw_3pkg_3mod_3Ext_3lam_lambda7", "__pyx_lambda_funcdef_lambda7"},
 		{"__pyx_fuse_0_1__pyx_pw_3pkg_3mod_57fused", "__pyx_pf_3pkg_3mod_56fused"},
 		{"__pyx_pw_3pkg_3mod_49__pyx_fuse_0__pyx_f_3pkg_3mod_fcp",
@@ -188,29 +243,42 @@ static void wrapper_and_body_share_their_base(void **state)
 		for (size_t k = 1; k < 4 && calls[i][k]; k++) {
 			struct cython_name inner =
 				cython_demangle(interner, calls[i][k], "x.pkg.mod");
-			if (outer.base != inner.base)
+			if (!cython_same_call(&outer, &inner))
 				print_error("%s: %s, %s: %s\n", calls[i][0], outer.base,
 					    calls[i][k], inner.base);
-			assert_ptr_equal(outer.base, inner.base);
-			assert_true(outer.layer < inner.layer);
+			assert_true(cython_same_call(&outer, &inner));
+			assert_false(cython_same_call(&inner, &outer));
 			outer = inner;
 		}
 	}
 }
 
-static void different_functions_have_different_bases(void **state)
+static void other_calls_are_frames_of_their_own(void **state)
 {
 	(void)state;
 	static const char *const pairs[][2] = {
 		{"__pyx_pw_1a_1run", "__pyx_f_1b_run"},
 		{"__pyx_f_1a_run", "__pyx_f_1a_run2"},
+		{"__pyx_pf_1a_run", "__pyx_pw_1a_1run"}, /* it calls itself */
+		{"__pyx_f_1a_run", "__pyx_f_1a_run"},
 		{"__pyx_pf_1a_1X_run", "__pyx_pf_1a_1Y_run"},
 		{"__pyx_pf_1a_3par", "__pyx_pf_1a_3par._omp_fn.0"},
 		{"__pyx_lambda_funcdef_lambda", "__pyx_lambda_funcdef_lambda1"},
+		{"__pyx_tp_dealloc_1a_X", "__pyx_tp_dealloc_1a_X"},
+		{"__pyx_tp_dealloc_1a_X", "__pyx_tp_dealloc_1a_Y"},
+		{"__pyx_tp_dealloc_1a_X", "__pyx_pw_1a_1Y_1__dealloc__"},
+		{"__pyx_tp_dealloc_1a_X", "__pyx_pw_1a_1X_1close"},
+		{"__pyx_pw_1a_1X_1__repr__", "__pyx_tp_new_1a_X"},
+		{"__pyx_tp_new_1a_X", "__Pyx_PyObject_Call"},
+		{"__pyx_tp_new_1a_X", "malloc"},
 	};
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
-		assert_ptr_not_equal(cython_demangle(interner, pairs[i][0], "a").base,
-				     cython_demangle(interner, pairs[i][1], "a").base);
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		struct cython_name outer = cython_demangle(interner, pairs[i][0], "a");
+		struct cython_name inner = cython_demangle(interner, pairs[i][1], "a");
+		if (cython_same_call(&outer, &inner))
+			print_error("%s, %s\n", pairs[i][0], pairs[i][1]);
+		assert_false(cython_same_call(&outer, &inner));
+	}
 }
 
 static void a_generator_body_has_no_name_of_its_own(void **state)
@@ -380,12 +448,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_name_of_the_table_is_demangled),
+		cmocka_unit_test(names_are_demangled_in_their_context),
 		cmocka_unit_test(directories_before_the_package_change_nothing),
 		cmocka_unit_test(the_module_is_matched_by_any_suffix),
 		cmocka_unit_test(what_is_not_cython_is_not_claimed),
 		cmocka_unit_test(what_supports_the_code_is_a_helper),
-		cmocka_unit_test(wrapper_and_body_share_their_base),
-		cmocka_unit_test(different_functions_have_different_bases),
+		cmocka_unit_test(wrapper_and_body_are_one_call),
+		cmocka_unit_test(other_calls_are_frames_of_their_own),
 		cmocka_unit_test(a_generator_body_has_no_name_of_its_own),
 		cmocka_unit_test(the_symbol_table_settles_ambiguous_names),
 		cmocka_unit_test(paths_become_dotted_names),
