@@ -9,7 +9,7 @@ SAN   := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-
 
 PACKAGES := libunwind-ptrace libunwind-generic libdw libelf zlib jansson
 PKG_CONFIG ?= pkg-config
-ifneq ($(filter-out clean help check-layers format-check dist,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean help check-layers format-check dist fuzz,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell uname -m),x86_64)
 $(error this profiler is for x86-64 Linux only, this machine is $(shell uname -m))
 endif
@@ -35,7 +35,9 @@ MAINS    := $(COMMANDS:%=src/%.c)
 PARTS    := $(filter-out $(MAINS),$(SOURCES))
 PART_OBJECTS := $(PARTS:%.c=$(BUILD)/%.o)
 LIBRARY_OBJECTS := $(filter-out $(BUILD)/src/%,$(PART_OBJECTS))
-UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*_test.c))
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*_fuzz.c))
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*_test.c)) \
+	$(FUZZ_NAMES:%=$(BUILD)/tests/unit/%_test)
 TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 
@@ -62,6 +64,24 @@ $(BUILD)/output/svg_script.h: output/svg.js
 $(BUILD)/tests/%: tests/%.c $(LIBRARY_OBJECTS) $(BUILD)/.flags
 	@mkdir -p $(@D)
 	$(call say,TEST,$@)$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(LIBRARY_OBJECTS) $(LDFLAGS) -lcmocka $(LIBS)
+
+# A fuzz target as a unit test: its corpus, once.
+$(BUILD)/tests/unit/%_fuzz_test: tests/fuzz/%_fuzz.c $(LIBRARY_OBJECTS) $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)$(CC) $(ALL_CFLAGS) -DFUZZ_REPLAY='"$*_fuzz"' -MMD -MP -o $@ $< $(LIBRARY_OBJECTS) \
+		$(LDFLAGS) -lcmocka $(LIBS)
+
+# ... and as libFuzzer wants it; only with SANITIZE=...,fuzzer-no-link, as tests/fuzz/run says.
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(LIBRARY_OBJECTS) $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$@)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -MMD -MP -o $@ $< $(LIBRARY_OBJECTS) \
+		$(LDFLAGS) $(LIBS)
+
+fuzz-targets: $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/%)
+
+# FUZZ_SECONDS for each target (20), FUZZ="NAME..." for some of them.
+fuzz:
+	@tests/fuzz/run $(FUZZ)
 
 tests: $(UNIT_TESTS) $(TEST_TOOLS)
 
@@ -118,8 +138,8 @@ dist:
 clean:
 	rm -rf build build-*
 
--include $(OBJECTS:.o=.d) $(UNIT_TESTS:%=%.d) $(TEST_TOOLS:%=%.d)
+-include $(OBJECTS:.o=.d) $(UNIT_TESTS:%=%.d) $(TEST_TOOLS:%=%.d) $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/%.d)
 .DELETE_ON_ERROR:
-.PHONY: all tests check check-matrix check-unit check-layers check-headers format-check bench install uninstall \
+.PHONY: all tests check check-matrix check-unit check-layers check-headers format-check fuzz fuzz-targets bench install uninstall \
 	dist clean FORCE
 FORCE:

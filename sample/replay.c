@@ -33,7 +33,7 @@ struct replay {
 	} * stacks;
 	size_t stack_count, stack_capacity;
 	uint8_t *record; /* the payload being read */
-	size_t size, at;
+	size_t size, at, capacity;
 	bool overrun;
 };
 
@@ -292,16 +292,30 @@ static bool read_exactly(struct replay *replay, void *buffer, size_t size)
 	return gzread(replay->file, buffer, (unsigned)size) == (int)size;
 }
 
+/* In steps: what the file says of its size is believed as far as there are bytes. */
+static bool read_payload(struct replay *replay, size_t size)
+{
+	enum { STEP = 1 << 20 };
+	replay->size = replay->at = 0;
+	replay->record = alloc_room(replay->record, &replay->capacity, 1, 1);
+	while (replay->size < size) {
+		const size_t left = size - replay->size, step = left < STEP ? left : STEP;
+		replay->record =
+			alloc_room(replay->record, &replay->capacity, replay->size + step, 1);
+		if (!read_exactly(replay, replay->record + replay->size, step))
+			return false;
+		replay->size += step;
+	}
+	return true;
+}
+
 static bool read_record(struct replay *replay, uint32_t *type, struct error *error)
 {
 	uint64_t size;
 	if (!read_exactly(replay, type, sizeof(*type)) ||
 	    !read_exactly(replay, &size, sizeof(size)) || size > CAPTURE_MAX_RECORD)
 		return cut_short(error);
-	replay->record = alloc_resized(replay->record, size + 1, 1);
-	replay->size = size;
-	replay->at = 0;
-	return read_exactly(replay, replay->record, size) || cut_short(error);
+	return read_payload(replay, size) || cut_short(error);
 }
 
 static bool follow_record(struct replay *replay, uint32_t type, struct error *error)
