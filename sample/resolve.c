@@ -215,6 +215,42 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	return true;
 }
 
+/* What tells the functions of one module from those of others. */
+static const char *text_in(struct resolver *resolver, const char *text, size_t size,
+			   const struct raw_frame *raw)
+{
+	_cleanup_strbuf_ struct strbuf buffer;
+	strbuf_init(&buffer);
+	strbuf_printf(&buffer, "%.*s in %s", (int)size, text, raw->module->path);
+	return intern_text(resolver->strings, buffer.text);
+}
+
+/* The same for a name that the module's tables state. */
+static void name_stated(struct resolver *resolver, const struct raw_frame *raw,
+			const struct symbolize_stated *stated, struct named *named)
+{
+	named->frame.uncertain = stated->uncertain;
+	if (!stated->cython)
+		return;
+	if (named->frame.kind == FRAME_NATIVE)
+		named->frame.kind = FRAME_CYTHON;
+	named->hidden = stated->helper && !resolver->internals;
+	if (stated->uncertain)
+		return;
+	const char *leaf = strrchr(stated->name, '.');
+	const bool special = leaf && (stated->slot || strncmp(leaf, ".__", 3) == 0);
+	named->cython = (struct cython_name){
+		.kind = CYTHON_FUNCTION,
+		.name = stated->name,
+		.base = text_in(resolver, stated->name, strlen(stated->name), raw),
+		.owner = special ? text_in(resolver, stated->name, (size_t)(leaf - stated->name),
+					   raw)
+				 : NULL,
+		.layer = stated->layer,
+		.slot = stated->slot,
+	};
+}
+
 static const char *last_component(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -239,7 +275,10 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 			level.frame.file = clean(resolver, symbol->file);
 			level.frame.short_file = last_component(level.frame.file);
 		}
-		name_cython(resolver, raw, symbol, &level);
+		if (symbol->stated)
+			name_stated(resolver, raw, symbol->stated, &level);
+		else
+			name_cython(resolver, raw, symbol, &level);
 		add_named(resolver, id, &level);
 	}
 }

@@ -20,6 +20,29 @@ struct symbolize_module {
 	int root_fd; /* directory under which debug files are looked up first; -1: ours only */
 };
 
+/* How a module without symbols tells the name of a function; the surest first. */
+enum symbolize_evidence {
+	SYMBOLIZE_METHOD,      /* an array of methods: PyMethodDef */
+	SYMBOLIZE_PROPERTY,    /* an array of properties: PyGetSetDef */
+	SYMBOLIZE_SLOT,	       /* a slot of a type: static, or PyType_Spec */
+	SYMBOLIZE_MODULE_SLOT, /* Py_mod_exec */
+	SYMBOLIZE_TRACEBACK,   /* what the function, made by Cython, writes into tracebacks */
+};
+
+/* A name from the tables that an extension module, or the interpreter, has for Python to read. */
+struct symbolize_stated {
+	const char *name; /* inside its module: "list.sort", "sqrt", "Infinity.__lt__"; interned */
+	const char
+		*module; /* as its definition has it: "math", "re"; NULL: builtins, or not told */
+	uint64_t start, end; /* ELF addresses of the function, or of the part of it */
+	enum symbolize_evidence evidence;
+	bool uncertain; /* shown with "?" */
+	bool cython;	/* of a module that Cython made */
+	bool helper;	/* Cython's own code: hidden */
+	bool slot;	/* named after a slot of a type: "Point.tp_new" */
+	int layer;	/* as in struct cython_name: of two frames of one call the inner has more */
+};
+
 /* One level of an inlined chain, or the function itself. Strings are interned; NULL: not known. */
 struct symbolize_frame {
 	const char *linkage;   /* symbol as in the file: "_ZN3foo3barEv", "__pyx_pw_3mod_1f" */
@@ -29,6 +52,7 @@ struct symbolize_frame {
 	int line;	       /* 0: none */
 	int declared;	       /* line of the function's definition; 0: not in `file`, not told */
 	bool inlined;	       /* true for all levels but the outermost */
+	const struct symbolize_stated *stated; /* where `name` is from; NULL: DWARF or a symbol */
 };
 
 enum { SYMBOLIZE_MAX_INLINE = 64 };
@@ -38,6 +62,7 @@ struct symbolize_result {
 	size_t count;					     /* 0: no name and no line at all */
 	uint64_t function_start; /* ELF address of the FDE (or symbol) that covers the address */
 	bool has_function;	 /* false: nothing covers it: "library [guessed]" */
+	struct symbolize_stated stated;
 };
 
 struct symbolizer;
@@ -61,6 +86,15 @@ bool MUST_CHECK symbolizer_open(struct symbolizer *symbolizer,
  */
 void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		  struct symbolize_result *result);
+
+/*
+ * The name that the open module's own tables state for the function that covers this ELF address
+ * (no return address), whether or not it has a symbol; false: none. The tables are read when first
+ * asked for, from the file alone: stripped or not, and under the same name in an interpreter's own
+ * file as in an extension module.
+ */
+bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
+			   struct symbolize_stated *stated);
 
 /* Calls `visit` with every function symbol of the open module (and of its debug file), in no
  * particular order; the name is valid during the call. */

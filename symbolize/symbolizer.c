@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "symbolize/internal.h"
+#include "symbolize/stated.h"
 
 struct symbolizer {
 	struct interner *interner;
@@ -30,6 +30,8 @@ struct symbolizer {
 	struct elf_bytes eh_frame;
 	bool walked; /* the FDEs of .eh_frame are in the list */
 	struct interval_list fdes;
+	bool stated_built;
+	struct stated_names stated;
 };
 
 struct symbolizer *symbolizer_new(struct interner *interner)
@@ -50,6 +52,7 @@ static void close_module(struct symbolizer *symbolizer)
 	debug_info_release(&symbolizer->info);
 	symbol_table_release(&symbolizer->symbols);
 	interval_list_release(&symbolizer->fdes);
+	stated_names_release(&symbolizer->stated);
 	if (dwarf)
 		dwarf_end(dwarf);
 	elf_end(symbolizer->lazy_elf);
@@ -219,6 +222,25 @@ static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match 
 		outermost->name = symbolize_demangle(symbolizer->interner, outermost->linkage);
 }
 
+bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
+			   struct symbolize_stated *stated)
+{
+	if (!symbolizer->open)
+		return false;
+	if (!symbolizer->stated_built)
+		stated_names_build(&symbolizer->stated, symbolizer->elf);
+	symbolizer->stated_built = true;
+	return stated_names_find(&symbolizer->stated, symbolizer->interner, address, stated);
+}
+
+static void add_stated(struct symbolizer *symbolizer, uint64_t pc, struct symbolize_result *result)
+{
+	if (result->count || !symbolize_stated_name(symbolizer, pc, &result->stated))
+		return;
+	result->frames[result->count++] =
+		(struct symbolize_frame){.name = result->stated.name, .stated = &result->stated};
+}
+
 void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		  struct symbolize_result *result)
 {
@@ -242,6 +264,7 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 	const bool found = symbol_table_find(&symbolizer->symbols, pc, fde, wanted, &match);
 	if (found)
 		add_symbol(symbolizer, &match, result);
+	add_stated(symbolizer, pc, result);
 	result->has_function = fde || found;
 	if (result->has_function)
 		result->function_start = fde ? fde->start : match.start;

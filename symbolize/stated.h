@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files share that find the names a module states of itself: its image in memory as the
+ * dynamic linker makes it, claims ("this function is Point.norm") and the table they end in.
+ * Everything here comes from files that may be hostile: every list, string and loop is bounded.
+ */
+#ifndef SYMBOLIZE_STATED_H
+#define SYMBOLIZE_STATED_H
+
+#include "symbolize/internal.h"
+
+/* ---- the module in memory: elf_image.c ---------------------------------------------------- */
+
+enum {
+	IMAGE_SEGMENTS = 32,
+	IMAGE_LIMIT = 64 << 20, /* bytes; larger modules are passed over */
+	IMAGE_TEXT = 512,	/* longest name, with its end */
+};
+
+/* What a word holds that some other module's symbol is put into. */
+#define IMAGE_EXTERNAL UINT64_MAX
+
+struct image_segment {
+	uint64_t start, end; /* of the bytes that stand in the file */
+	const uint8_t *bytes;
+	uint8_t *words;	  /* a copy of them, relocated; NULL: as they are */
+	uint8_t *pointer; /* one bit a word: relocated; NULL: every word may be a pointer */
+	bool code;
+};
+
+struct elf_image {
+	struct image_segment segments[IMAGE_SEGMENTS];
+	size_t count;
+	struct interval_list functions; /* the FDEs, by start */
+	uint64_t symbols, strings, strings_size;
+	bool python2;	 /* of Python 2, where some tables have other members */
+	bool cython;	 /* made by Cython */
+	bool memoryview; /* with Cython's own array, memoryview ... in it */
+};
+
+/* The bytes live as long as elf. False: nothing there that states names. `image` is to be released
+ * in any case. */
+bool image_load(struct elf_image *image, Elf *elf);
+void image_release(struct elf_image *image);
+
+/* The aligned word at that address, relocated; 0: there is none. */
+uint64_t image_word(const struct elf_image *image, uint64_t address);
+
+/* The same where it is a pointer to something, be it IMAGE_EXTERNAL; 0: it is none. */
+uint64_t image_pointer(const struct elf_image *image, uint64_t address);
+
+/* Bytes of the file from the address on, and how many there are; NULL: none. */
+const uint8_t *image_bytes(const struct elf_image *image, uint64_t address, size_t *size);
+
+/* The text that starts there, ended by NUL within IMAGE_TEXT bytes; NULL: none, or an empty one. */
+const char *image_text(const struct elf_image *image, uint64_t address);
+
+/* The name of a dynamic symbol; NULL: none. */
+const char *image_symbol_name(const struct elf_image *image, uint32_t symbol);
+
+/* Where a function starts, by its FDE. */
+bool image_is_function(const struct elf_image *image, uint64_t address);
+
+/* The same, or NULL, or a function of another module: what stands in a table of functions. */
+bool image_is_function_slot(const struct elf_image *image, uint64_t address);
+
+/* Calls visit with the place of each pointer to a text, in ascending order. */
+void image_each_text(const struct elf_image *image,
+		     void (*visit)(void *context, uint64_t place, const char *text), void *context);
+
+/* ---- what a module says of its functions: stated_claims.c ---------------------------------- */
+
+enum {
+	MAX_STEPS = 16 << 20, /* through arrays, in a module */
+	MAX_CLAIMS = 1 << 18,
+	MAX_ENTRIES = 4096, /* of one array in a module */
+};
+
+struct claim {
+	uint64_t function;
+	const char *module, *owner, *leaf; /* interned; owner: of the class, NULL: none */
+	enum symbolize_evidence evidence;
+	bool made; /* named after the slot, or the setter of a property */
+};
+
+struct claims {
+	struct interner *texts; /* lives as long as the claims */
+	struct claim *items;
+	size_t count, capacity;
+	size_t steps;
+};
+
+void claims_init(struct claims *claims);
+void claims_release(struct claims *claims);
+
+/* Whose the functions of an array are. Texts are taken over into claims->texts; NULL: not told. */
+struct owner {
+	const char *module, *class;
+};
+
+/* Passes over what has no proper name, or is no function of the module. */
+void claims_add(struct claims *claims, const struct elf_image *image, const struct owner *owner,
+		const char *leaf, uint64_t function, enum symbolize_evidence evidence, bool made);
+
+/* Called for each entry of an array: honest modules never run out. False: stop. */
+bool claims_step(struct claims *claims);
+
+/* By function; of one function: the surest first, then as they were added. */
+void claims_sort(struct claims *claims);
+
+/* "re.Pattern" -> {"re", "Pattern"}, "list" -> {NULL, "list"}; false: not a dotted name. */
+bool claims_own(struct claims *claims, const char *dotted, struct owner *owner);
+
+/* Letters, digits, '_' and all bytes above ASCII, not beginning with a digit; `dots`: several. */
+bool is_identifier(const char *text, bool dots);
+
+/* ---- arrays of the C interface: method_table.c, type_table.c, module_table.c --------------- */
+
+/* PyMethodDef and PyGetSetDef. */
+bool method_is(const struct elf_image *image, uint64_t place);
+bool property_is(const struct elf_image *image, uint64_t place);
+void methods_claim(struct claims *claims, const struct elf_image *image, uint64_t array,
+		   const struct owner *owner);
+void properties_claim(struct claims *claims, const struct elf_image *image, uint64_t array,
+		      const struct owner *owner);
+
+/* A static PyTypeObject (`name`: where its tp_name stands), or a PyType_Spec: claims all that it
+ * leads to. False: there is none. */
+bool type_claim(struct claims *claims, const struct elf_image *image, uint64_t name);
+bool spec_claim(struct claims *claims, const struct elf_image *image, uint64_t name);
+
+/* The same for a PyModuleDef and its m_name. */
+bool module_claim(struct claims *claims, const struct elf_image *image, uint64_t name);
+
+/* ---- from claims to a name for each function: function_names.c ----------------------------- */
+
+/* What is known of the function of one FDE. */
+struct function_name {
+	const char *name, *module; /* interned; name NULL: nothing is known */
+	enum symbolize_evidence evidence;
+	int layer;
+	bool uncertain, helper, slot;
+};
+
+/* One for each of image->functions. */
+struct function_names {
+	struct interner *texts;
+	struct function_name *items;
+	size_t count;
+};
+
+/* Fills in what the claims say. */
+void function_names_init(struct function_names *functions, const struct elf_image *image,
+			 struct claims *claims);
+void function_names_release(struct function_names *functions);
+
+/* "outer.lambda" -> "outer.<lambda>", "__pyx_fuse_0axpy" -> "axpy[0]": a name in a module of
+ * Cython's as its author wrote it; interned. */
+const char *cython_shown_name(struct interner *texts, const char *name);
+
+/* ---- the names: stated_names.c ------------------------------------------------------------ */
+
+/* One function, or a part of one. Numbers of texts: where they start in stated_names.texts. */
+struct stated_entry {
+	uint64_t start, end;
+	uint32_t name, module; /* module: 0: not told */
+	uint8_t evidence;
+	uint8_t layer;
+	uint8_t flags; /* enum stated_flags */
+	uint8_t padding[5];
+};
+
+enum stated_flags {
+	STATED_UNCERTAIN = 1,
+	STATED_CYTHON = 2,
+	STATED_HELPER = 4,
+	STATED_SLOT = 8,
+};
+
+/* Plain numbers and bytes: what is kept on disk, too. */
+struct stated_names {
+	struct stated_entry *entries; /* by start, none overlap */
+	size_t count;
+	char *texts; /* each ended by NUL; the first one is empty */
+	size_t texts_size;
+};
+
+/* What the module says; no names where it says none. */
+void stated_names_build(struct stated_names *names, Elf *elf);
+void stated_names_release(struct stated_names *names);
+
+/* False: it has no name for the function that covers this address. */
+bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
+		       struct symbolize_stated *stated);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a module to the names that it states for its functions, and from an address to such a name.
+ * Works on the file alone, stripped or not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "base/table.h"
+#include "symbolize/stated.h"
+
+/* ---- what all tables say ------------------------------------------------------------------ */
+
+struct search {
+	const struct elf_image *image;
+	struct claims *claims;
+};
+
+/* A text that is pointed at may be the first member of any of the tables. */
+static void look_at(void *context, uint64_t place, const char *text)
+{
+	struct search *search = context;
+	const struct elf_image *image = search->image;
+
+	if (!is_identifier(text, true) || spec_claim(search->claims, image, place) ||
+	    type_claim(search->claims, image, place) || module_claim(search->claims, image, place))
+		return;
+	const struct owner nobody = {NULL};
+	if (method_is(image, place))
+		claims_add(search->claims, image, &nobody, text, image_pointer(image, place + 8),
+			   SYMBOLIZE_METHOD, false);
+	else if (property_is(image, place))
+		claims_add(search->claims, image, &nobody, text, image_pointer(image, place + 8),
+			   SYMBOLIZE_PROPERTY, false);
+}
+
+/* ---- the finished table ------------------------------------------------------------------- */
+
+struct writer {
+	struct stated_names *names;
+	struct strbuf texts;
+	struct table known; /* a text -> where it starts */
+};
+
+static uint32_t write_text(struct writer *writer, const char *text)
+{
+	uint32_t at = 0;
+
+	if (!text || table_find(&writer->known, (uint64_t)(uintptr_t)text, 0, &at))
+		return at;
+	at = (uint32_t)writer->texts.size;
+	strbuf_add(&writer->texts, text, strlen(text) + 1);
+	table_put(&writer->known, (uint64_t)(uintptr_t)text, 0, at);
+	return at;
+}
+
+static void write_entry(struct writer *writer, const struct interval *range,
+			const struct function_name *name, bool cython)
+{
+	struct stated_names *names = writer->names;
+	struct stated_entry *before = names->count ? &names->entries[names->count - 1] : NULL;
+
+	/* Of FDEs that overlap the one that starts later counts. */
+	if (before && before->end > range->start)
+		before->end = range->start;
+	names->entries[names->count++] = (struct stated_entry){
+		.start = range->start,
+		.end = range->end,
+		.name = write_text(writer, name->name),
+		.module = write_text(writer, name->module),
+		.evidence = (uint8_t)name->evidence,
+		.layer = (uint8_t)name->layer,
+		.flags = (uint8_t)((name->uncertain ? STATED_UNCERTAIN : 0) |
+				   (cython ? STATED_CYTHON : 0) |
+				   (name->helper ? STATED_HELPER : 0) |
+				   (name->slot ? STATED_SLOT : 0)),
+	};
+}
+
+static void write_names(struct stated_names *names, const struct function_names *functions,
+			const struct elf_image *image)
+{
+	struct writer writer = {.names = names};
+
+	strbuf_init(&writer.texts);
+	strbuf_add_char(&writer.texts, '\0');
+	table_init(&writer.known);
+	names->entries = alloc_zeroed(functions->count + 1, sizeof(*names->entries));
+	for (size_t i = 0; i < functions->count; i++)
+		if (functions->items[i].name)
+			write_entry(&writer, &image->functions.items[i], &functions->items[i],
+				    image->cython);
+	names->texts = writer.texts.text;
+	names->texts_size = writer.texts.size;
+	table_release(&writer.known);
+}
+
+void stated_names_build(struct stated_names *names, Elf *elf)
+{
+	struct elf_image image;
+	struct claims claims;
+	struct function_names functions;
+
+	*names = (struct stated_names){0};
+	if (image_load(&image, elf)) {
+		claims_init(&claims);
+		struct search search = {.image = &image, .claims = &claims};
+		image_each_text(&image, look_at, &search);
+		function_names_init(&functions, &image, &claims);
+		write_names(names, &functions, &image);
+		function_names_release(&functions);
+		claims_release(&claims);
+	}
+	image_release(&image);
+}
+
+void stated_names_release(struct stated_names *names)
+{
+	free(names->entries);
+	free(names->texts);
+	*names = (struct stated_names){0};
+}
+
+bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
+		       struct symbolize_stated *stated)
+{
+	size_t low = 0, high = names->count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (names->entries[middle].start <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	const struct stated_entry *entry = low ? &names->entries[low - 1] : NULL;
+	if (!entry || pc >= entry->end)
+		return false;
+	const char *module = entry->module ? names->texts + entry->module : NULL;
+	*stated = (struct symbolize_stated){
+		.name = intern_text(interner, names->texts + entry->name),
+		.module = module ? intern_text(interner, module) : NULL,
+		.start = entry->start,
+		.end = entry->end,
+		.evidence = entry->evidence,
+		.uncertain = entry->flags & STATED_UNCERTAIN,
+		.cython = entry->flags & STATED_CYTHON,
+		.helper = entry->flags & STATED_HELPER,
+		.slot = entry->flags & STATED_SLOT,
+		.layer = entry->layer,
+	};
+	return true;
+}

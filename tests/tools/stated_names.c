@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stated_names MODULE: for each address (hexadecimal, one a line) on stdin, what the ELF file's own
+ * tables say of the function there: "ADDRESS START NAME MODULE EVIDENCE FLAGS" with tabs between
+ * them, and "-" for what is not told. FLAGS: "?" a guess, "c" of Cython's, "h" a helper.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "symbolize/symbolize.h"
+
+static const char *const evidence_names[] = {
+	[SYMBOLIZE_METHOD] = "method",	     [SYMBOLIZE_PROPERTY] = "property",
+	[SYMBOLIZE_SLOT] = "slot",	     [SYMBOLIZE_MODULE_SLOT] = "module",
+	[SYMBOLIZE_TRACEBACK] = "traceback",
+};
+
+static void print_names(struct symbolizer *symbolizer)
+{
+	uint64_t address;
+
+	while (scanf("%" SCNx64, &address) == 1) {
+		struct symbolize_stated stated;
+		if (symbolize_stated_name(symbolizer, address, &stated))
+			printf("%" PRIx64 "\t%" PRIx64 "\t%s\t%s\t%s\t-%s%s%s\n", address,
+			       stated.start, stated.name, stated.module ? stated.module : "-",
+			       evidence_names[stated.evidence], stated.uncertain ? "?" : "",
+			       stated.cython ? "c" : "", stated.helper ? "h" : "");
+		else
+			printf("%" PRIx64 "\t-\t-\t-\t-\t-\n", address);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	_cleanup_close_ int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
+	const struct symbolize_module module = {.path = argv[1], .fd = fd, .root_fd = -1};
+	struct interner *strings = interner_new();
+	struct symbolizer *symbolizer = symbolizer_new(strings);
+	struct error error;
+	const bool opened = symbolizer_open(symbolizer, &module, &error);
+
+	if (opened)
+		print_names(symbolizer);
+	else
+		fprintf(stderr, "%s\n", error.message);
+	symbolizer_free(symbolizer);
+	interner_free(strings);
+	return !opened;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names that stripped modules state by their own tables. The modules are compiled here, with tables
+ * as CPython's headers make them; where each function is, their unstripped twins tell.
+ */
+#include "tests/unit/symbolize_fixture.h"
+
+static const char tables_source[] =
+	"typedef long word;\n"
+	"struct method { const char *name; void *function; int flags; const char *doc; };\n"
+	"struct property { const char *name; void *get, *set; const char *doc; void *closure; };\n"
+	"#define F(name) static __attribute__((noipa, used)) long name(long x) { return x + "
+	"__LINE__; }\n"
+	"F(alone)\nF(point_norm)\nF(point_old)\nF(get_x)\nF(set_x)\nF(point_new)\nF(point_repr)\n"
+	"F(point_add)\nF(point_len)\nF(point_item)\nF(point_free)\nF(spec_go)\nF(spec_init)\n"
+	"F(spec_send)\nF(exec)\nF(loads)\nF(shared)\nF(common)\nF(nobody)\nF(local)\n"
+	"extern long PyModule_Create2(), PyObject_GenericGetAttr();\n"
+	"static struct method lone = {\"lone\", local, 4, 0};\n"
+	"static struct method functions[] = {{\"alone\", alone, 1, \"\"}, {\"loads\", loads, 0x82, "
+	"\"doc\"},\n"
+	"	{\"load\", shared, 8, 0}, {\"unload\", shared, 8, 0}, {0}};\n"
+	"static struct method point_methods[] = {{\"norm\", point_norm, 4, 0}, {\"old\", "
+	"point_old, 8, 0},\n"
+	"	{\"__old__\", point_old, 8, 0}, {0}};\n"
+	"static struct property point_properties[] = {{\"x\", get_x, set_x, 0, 0}, {0}};\n"
+	"static void *number[36] = {[0] = point_add};\n"
+	"static void *sequence[10] = {[0] = point_len, [3] = point_item};\n"
+	"static void *mapping[3] = {[0] = point_len};\n"
+	"struct type { HEAD word basic, item; void *dealloc; word vectorcall; void *a[3], *repr, "
+	"*number,\n"
+	"	*sequence, *mapping, *hash, *call, *str, *getattro, *setattro, *buffer; word "
+	"flags;\n"
+	"	const char *doc; void *b[3]; word weak; void *iter, *next, *methods, *members, "
+	"*properties,\n"
+	"	*base, *dict, *c[2]; word dictoffset; void *init, *alloc, *new, *free, *d[10], "
+	"*e[2]; };\n"
+	"#define T(n, ...) struct type n = {HEAD_INIT, __VA_ARGS__}\n"
+	"T(point, .basic = 16, .flags = 1 << 18, .dealloc = point_free, .repr = point_repr, "
+	".number = number,\n"
+	"	.sequence = sequence, .mapping = mapping, .methods = point_methods, .properties =\n"
+	"	point_properties, .new = point_new, .hash = common, .getattro = "
+	"PyObject_GenericGetAttr);\n"
+	"#define SAME(n) T(n, .basic = 16, .hash = common)\n"
+	"#undef NAME\n#define NAME \"a.A\"\nSAME(a);\n#undef NAME\n#define NAME \"a.B\"\nSAME(b);\n"
+	"#undef NAME\n#define NAME \"a.C\"\nSAME(c);\n#undef NAME\n#define NAME \"a.D\"\nSAME(d);\n"
+	"static struct method spec_methods[] = {{\"go\", spec_go, 0x280, 0}, {0}};\n"
+	"static struct { int slot; void *value; } spec_slots[] = {{64, spec_methods}, {60, "
+	"spec_init},\n"
+	"	{81, spec_send}, {0}}, module_slots[] = {{2, exec}, {0}};\n"
+	"struct { const char *name; int basic, item; unsigned flags; void *slots; } spec =\n"
+	"	{\"pkg.Spec\", 24, 0, 1, spec_slots};\n"
+	"struct { word count; void *type, *init; word index; void *copy; const char *name, *doc; "
+	"word size;\n"
+	"	void *methods, *slots, *rest[3]; } definition = {1, 0, 0, 0, 0, \"shapes\", 0, 0, "
+	"functions,\n"
+	"	module_slots};\n"
+	"long PyInit_shapes(long x) { return nobody(x) + (long)&lone + "
+	"PyModule_Create2(&definition); }\n";
+
+/* How the head of an object looks, and what the linker is told. */
+static const struct build {
+	const char *name, *flags;
+} builds[] = {
+	{"plain", "-shared -fPIC"},
+	{"relr", "-shared -fPIC -Wl,-z,pack-relative-relocs"},
+	{"no-pie", "-no-pie -Wl,-z,norelro -Wl,--export-dynamic"},
+	{"one-segment", "-no-pie -Wl,-z,noseparate-code -Wl,--export-dynamic"},
+};
+
+static const char plain_head[] = "-D'HEAD=word count; void *type; word size; const char *name;' "
+				 "-D'HEAD_INIT=1, 0, 0, NAME' -D'NAME=\"geo.Point\"'";
+static const char threaded_head[] =
+	"-D'HEAD=word tid; unsigned bits, local; word shared; void *type; word size; const char "
+	"*name;'"
+	" -D'HEAD_INIT=0, 0, 0xffffffffu, 0, 0, 0, NAME' -D'NAME=\"geo.Point\"'";
+
+static const struct expected {
+	const char *symbol, *name, *module;
+	enum symbolize_evidence evidence;
+	bool uncertain;
+} expected[] = {
+	{"alone", "alone", "shapes", SYMBOLIZE_METHOD, false},
+	{"loads", "loads", "shapes", SYMBOLIZE_METHOD, false},
+	{"shared", "load", "shapes", SYMBOLIZE_METHOD, true},
+	{"local", "lone", NULL, SYMBOLIZE_METHOD, false},
+	{"point_norm", "Point.norm", "geo", SYMBOLIZE_METHOD, false},
+	{"point_old", "Point.old", "geo", SYMBOLIZE_METHOD, false},
+	{"get_x", "Point.x", "geo", SYMBOLIZE_PROPERTY, false},
+	{"set_x", "Point.x", "geo", SYMBOLIZE_PROPERTY, false},
+	{"point_new", "Point.__new__", "geo", SYMBOLIZE_SLOT, false},
+	{"point_repr", "Point.__repr__", "geo", SYMBOLIZE_SLOT, false},
+	{"point_add", "Point.__add__", "geo", SYMBOLIZE_SLOT, false},
+	{"point_len", "Point.__len__", "geo", SYMBOLIZE_SLOT, false},
+	{"point_item", "Point.__getitem__", "geo", SYMBOLIZE_SLOT, false},
+	{"point_free", "Point.tp_dealloc", "geo", SYMBOLIZE_SLOT, false},
+	{"spec_go", "Spec.go", "pkg", SYMBOLIZE_METHOD, false},
+	{"spec_init", "Spec.__init__", "pkg", SYMBOLIZE_SLOT, false},
+	{"spec_send", "Spec.send", "pkg", SYMBOLIZE_SLOT, false},
+	{"exec", "<module>", "shapes", SYMBOLIZE_MODULE_SLOT, false},
+	{"common", NULL, NULL, 0, false}, /* of five classes */
+	{"nobody", NULL, NULL, 0, false},
+};
+
+struct world {
+	char folder[64], whole[128], stripped[128];
+	struct interner *strings;
+	struct symbolizer *symbolizer;
+};
+
+static void open_module(struct world *world, const char *path)
+{
+	struct error error;
+	const struct symbolize_module module = {
+		.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC), .root_fd = -1};
+
+	assert_true(symbolizer_open(world->symbolizer, &module, &error));
+	close(module.fd);
+}
+
+/* False: this machine's linker cannot build it. */
+static bool build_world(struct world *world, const char *source, const char *flags)
+{
+	make_folder(world->folder);
+	write_file(world->folder, "tables.c", source);
+	snprintf(world->whole, sizeof(world->whole), "%s/whole.so", world->folder);
+	snprintf(world->stripped, sizeof(world->stripped), "%s/stripped.so", world->folder);
+	world->strings = interner_new();
+	world->symbolizer = symbolizer_new(world->strings);
+	return !shell("cd %s && gcc -w -O2 %s -o whole.so tables.c "
+		      "-Wl,--unresolved-symbols=ignore-all -Wl,-e,0 -nostartfiles 2>/dev/null && "
+		      "strip -o stripped.so whole.so",
+		      world->folder, flags);
+}
+
+static void release_world(struct world *world)
+{
+	symbolizer_free(world->symbolizer);
+	interner_free(world->strings);
+	shell("rm -r %s", world->folder);
+}
+
+static void check_stated(struct world *world, const struct expected *wanted)
+{
+	const uint64_t address = mark_address(world->whole, wanted->symbol);
+	struct symbolize_stated stated;
+	struct symbolize_result result;
+
+	if (symbolize_stated_name(world->symbolizer, address + 1, &stated) != !!wanted->name)
+		fail_msg("%s: %s", wanted->symbol, wanted->name ? "no name" : stated.name);
+	symbolize_pc(world->symbolizer, address, true, &result);
+	assert_int_equal(result.count, !!wanted->name);
+	if (!wanted->name)
+		return;
+	assert_string_equal(stated.name, wanted->name);
+	assert_int_equal(!stated.module, !wanted->module);
+	if (stated.module)
+		assert_string_equal(stated.module, wanted->module);
+	assert_int_equal(stated.evidence, wanted->evidence);
+	assert_int_equal(stated.uncertain, wanted->uncertain);
+	assert_int_equal(stated.start, address);
+	assert_false(stated.cython);
+	assert_ptr_equal(result.frames[0].name, stated.name);
+	assert_ptr_equal(result.frames[0].stated, &result.stated);
+}
+
+static void check_tables(const char *head)
+{
+	for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
+		struct world world;
+		char flags[512];
+		snprintf(flags, sizeof(flags), "%s %s", builds[i].flags, head);
+		if (!build_world(&world, tables_source, flags)) {
+			print_message("skip: %s cannot be built\n", builds[i].name);
+			assert_string_equal(builds[i].name, "relr");
+			release_world(&world);
+			continue;
+		}
+		open_module(&world, world.stripped);
+		for (size_t j = 0; j < sizeof(expected) / sizeof(*expected); j++)
+			check_stated(&world, &expected[j]);
+		release_world(&world);
+	}
+}
+
+static void tables_name_functions(void **state)
+{
+	(void)state;
+	check_tables(plain_head);
+}
+
+static void tables_of_free_threaded_builds_too(void **state)
+{
+	(void)state;
+	check_tables(threaded_head);
+}
+
+/* A symbol tells more, but the stated name can be asked for all the same. */
+static void symbols_come_first(void **state)
+{
+	struct world world;
+	struct symbolize_stated stated;
+	struct symbolize_result result;
+	char flags[512];
+
+	(void)state;
+	snprintf(flags, sizeof(flags), "-shared -fPIC %s", plain_head);
+	assert_true(build_world(&world, tables_source, flags));
+	const uint64_t address = mark_address(world.whole, "point_norm");
+	open_module(&world, world.whole);
+	symbolize_pc(world.symbolizer, address, true, &result);
+	assert_int_equal(result.count, 1);
+	assert_string_equal(result.frames[0].name, "point_norm");
+	assert_null(result.frames[0].stated);
+	assert_true(symbolize_stated_name(world.symbolizer, address, &stated));
+	assert_string_equal(stated.name, "Point.norm");
+	release_world(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tables_name_functions),
+		cmocka_unit_test(tables_of_free_threaded_builds_too),
+		cmocka_unit_test(symbols_come_first),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
