@@ -160,6 +160,18 @@ static bool decode(struct python_code_cache *cache, const struct python_runtime 
 	return true;
 }
 
+/* CPython Lib/importlib/_bootstrap.py: a module's lock waits in _ModuleLock.acquire; where that is
+ * looked up, the lock of all imports is held for a moment. Up to 3.10 names are not qualified. */
+bool python_code_locks_imports(const struct python_code *code)
+{
+	static const char *const names[] = {"acquire", "_ModuleLock.acquire", "_get_module_lock",
+					    "_get_module_lock.<locals>.cb", "cb"};
+	bool locks = false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		locks |= strcmp(code->name, names[i]) == 0;
+	return locks && strcmp(code->file, "<frozen importlib._bootstrap>") == 0;
+}
+
 bool python_code_resolve(struct python_code_cache *cache, const struct python_runtime *runtime,
 			 const struct memory_reader *memory,
 			 const struct python_code_header *header, const struct python_code **code,

@@ -60,9 +60,9 @@ struct python_runtime {
 	remote_addr head;	/* of the pointer to the newest interpreter */
 	remote_addr current;	/* of the pointer to the GIL holder's state (<= 3.11) */
 	remote_addr collecting; /* of the int that says so (<= 3.8); 0: none */
-	struct python_ranges eval,
-		collector;     /* code of the eval function, of what <gc> stands for */
-	remote_addr code_type; /* of PyCode_Type */
+	/* Code of the eval function, of what <gc> stands for, of what takes the lock of imports. */
+	struct python_ranges eval, collector, import_lock;
+	remote_addr code_type;		       /* of PyCode_Type */
 	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
 	unsigned window_count;
 	struct python_active *last_active;

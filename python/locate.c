@@ -297,23 +297,24 @@ static bool locate_code_type(const struct python_candidate *candidate,
 
 void python_locate_code(struct python_runtime *runtime)
 {
-	enum { OLD_EVAL = 1, OF_EVAL = 2 };
-	static const char *const names[] = {"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx",
-					    "gc_collect_main",		"gc_collect_generations",
-					    "gc_collect_with_callback", "gc_collect_young",
-					    "gc_collect_increment",	"collect",
-					    "_PyGC_CollectNoFail"};
+	enum { OLD_EVAL = 1, OF_EVAL = 2, OF_IMPORTS = 3 };
+	static const char *const names[] = {
+		"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx",     "_PyImport_AcquireLock",
+		"gc_collect_main",	    "gc_collect_generations", "gc_collect_with_callback",
+		"gc_collect_young",	    "gc_collect_increment",   "collect",
+		"_PyGC_CollectNoFail"};
 	const struct module *module = runtime->module;
 	struct module_place parts[2 * CODE_RANGES];
 	size_t count = module_find_parts(module, names, sizeof(names) / sizeof(*names), parts,
 					 2 * CODE_RANGES);
 	bool has_default = false;
-	runtime->eval.count = runtime->collector.count = 0;
+	runtime->eval.count = runtime->import_lock.count = runtime->collector.count = 0;
 	for (size_t i = 0; i < count; i++)
 		has_default |= parts[i].name == 0;
 	for (size_t i = 0; i < count; i++) {
-		struct python_ranges *ranges =
-			parts[i].name < OF_EVAL ? &runtime->eval : &runtime->collector;
+		struct python_ranges *ranges = parts[i].name < OF_EVAL	    ? &runtime->eval
+					       : parts[i].name < OF_IMPORTS ? &runtime->import_lock
+									    : &runtime->collector;
 		remote_addr start = module->load_bias + parts[i].vaddr;
 		if (has_default && parts[i].name == OLD_EVAL)
 			continue; /* a mere wrapper since 3.6 */

@@ -85,8 +85,9 @@ bool MUST_CHECK python_locate(const struct python_candidate *candidate,
 			      struct error *error);
 
 /*
- * Where the eval function and the collector lie, with all the parts that compilers make of them: by
- * their names, so that nothing is found of what is stripped. Reads the module's symbol tables once.
+ * Where the eval function, the collector and the function that acquires the lock of all imports
+ * lie, with all the parts that compilers make of them: by their names, so that nothing is found of
+ * what is stripped. Reads the module's symbol tables once.
  */
 void python_locate_code(struct python_runtime *runtime);
 

@@ -31,11 +31,13 @@ const char *python_runtime_version(const struct python_runtime *runtime); /* "3.
 /* True when the address (run-time) lies in code of the interpreter's own module. */
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
 
-/* True when it lies in the eval function, or in the collector, as far as their names tell; whether
- * any part of the eval function has one. */
+/* True when it lies in the eval function, in the collector, or in the function that acquires the
+ * lock of all imports, as far as their names tell; whether any part of the eval function has one.
+ */
 bool python_runtime_has_eval(const struct python_runtime *runtime);
 bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr pc);
 bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc);
+bool python_runtime_locks_imports(const struct python_runtime *runtime, remote_addr pc);
 
 /* ---- threads: threads.c ---------------------------------------------------------------------- */
 
@@ -111,6 +113,10 @@ struct python_code {
 	uint32_t line_table_size;
 	uint64_t identity; /* what tells it from another object at the same address */
 };
+
+/* True for the functions of importlib (3.3+) in which a thread waits until another one has imported
+ * a module. */
+bool python_code_locks_imports(const struct python_code *code);
 
 struct python_code_cache;
 struct python_code_cache *python_code_cache_new(struct interner *interner);

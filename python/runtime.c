@@ -263,6 +263,11 @@ bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr 
 	return hold(&runtime->eval, pc);
 }
 
+bool python_runtime_locks_imports(const struct python_runtime *runtime, remote_addr pc)
+{
+	return hold(&runtime->import_lock, pc);
+}
+
 bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc)
 {
 	return hold(&runtime->collector, pc);

@@ -33,8 +33,9 @@ void decoder_init(struct decoder *decoder, const struct target *target,
 	python_stack_init(&decoder->python);
 	python_stack_init(&decoder->part);
 	join_init(&decoder->join, JOIN_AUTO);
-	decoder->gc_mark = intern_text(strings, "<gc>");
-	decoder->gil_mark = intern_text(strings, "<gil wait>");
+	decoder->marks[MERGED_GC] = intern_text(strings, "<gc>");
+	decoder->marks[MERGED_GIL_WAIT] = intern_text(strings, "<gil wait>");
+	decoder->marks[MERGED_IMPORT_WAIT] = intern_text(strings, "<import lock wait>");
 }
 
 void decoder_release(struct decoder *decoder)
@@ -307,13 +308,43 @@ static const struct unwind_stack *unwind_by_records(struct decoder *decoder,
 	return unwind(decoder, raw) ? &decoder->native : native;
 }
 
-/* Blocked in futex(2) on a word inside the GIL's struct, to wait (not to wake others). */
-static bool waits_for_gil(const struct raw_sample *raw, const struct python_stack *python)
+/* Blocked in futex(2) to wait, not to wake others. */
+static bool waits_for_lock(const struct raw_sample *raw)
 {
 	uint64_t operation = raw->wait.arguments[1] & FUTEX_CMD_MASK;
-	return !raw->stopped && raw->wait.number == SYS_futex && python->gil &&
-	       (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET) &&
-	       raw->wait.arguments[0] - python->gil < python->gil_size;
+	return !raw->stopped && !raw->wait.running && raw->wait.number == SYS_futex &&
+	       (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET);
+}
+
+/* The frames between the C library's and the next that is not the interpreter's acquire the lock of
+ * all imports (the only one before 3.3). */
+static bool locks_imports(const struct raw_sample *raw, const struct unwind_stack *native)
+{
+	bool inside = false;
+	for (size_t i = 0; native && i < native->count; i++) {
+		remote_addr pc = native->frames[i].pc - 1;
+		bool interpreter = python_runtime_owns(raw->runtime, pc);
+		if (inside && !interpreter)
+			return false;
+		inside |= interpreter;
+		if (python_runtime_locks_imports(raw->runtime, pc))
+			return true;
+	}
+	return false;
+}
+
+/* On a word inside the GIL's struct, or on an import lock. */
+static enum merged_kind known_wait(const struct raw_sample *raw, const struct python_stack *python,
+				   const struct unwind_stack *native)
+{
+	if (!waits_for_lock(raw))
+		return MERGED_NATIVE;
+	if (python->gil && raw->wait.arguments[0] - python->gil < python->gil_size)
+		return MERGED_GIL_WAIT;
+	if ((python->count > 0 && python_code_locks_imports(python->frames[0].code)) ||
+	    locks_imports(raw, native))
+		return MERGED_IMPORT_WAIT;
+	return MERGED_NATIVE;
 }
 
 /* fs_base and native_thread_id agree by now; what the outermost frames say must, too. */
@@ -376,16 +407,10 @@ static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *na
 			  const struct python_runtime *runtime, const struct merged_frame *frame,
 			  bool idle)
 {
-	switch (frame->kind) {
-	case MERGED_PYTHON:
+	if (frame->kind == MERGED_PYTHON)
 		return python_id(decoder, runtime, frame, idle);
-	case MERGED_GC:
-		return frame_table_mark(&decoder->frames, decoder->gc_mark);
-	case MERGED_GIL_WAIT:
-		return frame_table_mark(&decoder->frames, decoder->gil_mark);
-	case MERGED_NATIVE:
-		break;
-	}
+	if (frame->kind != MERGED_NATIVE)
+		return frame_table_mark(&decoder->frames, decoder->marks[frame->kind]);
 	const struct unwind_frame *activation = &native->frames[frame->native];
 	bool interpreter = runtime && python_runtime_owns(runtime, activation->pc - 1);
 	return native_id(decoder, activation, interpreter, frame, idle);
@@ -560,7 +585,7 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		.python = python ? &decoder->python : NULL,
 		.runtime = raw->runtime,
 		.modules = &decoder->modules,
-		.gil_wait = python && waits_for_gil(raw, &decoder->python),
+		.wait = python ? known_wait(raw, &decoder->python, native) : MERGED_NATIVE,
 		.collecting = python && decoder->python.gc_running && decoder->python.holds_gil,
 		.code = &decoder->code,
 	};

@@ -387,7 +387,15 @@ bool eval_code_known(const struct eval_code *code, const struct python_runtime *
 /* ---- merge.c: one true stack ------------------------------------------------------------------
  */
 
-enum merged_kind { MERGED_NATIVE, MERGED_PYTHON, MERGED_GC, MERGED_GIL_WAIT };
+enum merged_kind {
+	MERGED_NATIVE,
+	MERGED_PYTHON,
+	/* marks */
+	MERGED_GC,
+	MERGED_GIL_WAIT,
+	MERGED_IMPORT_WAIT,
+	MERGED_KIND_COUNT
+};
 
 struct merged_frame {
 	enum merged_kind kind;
@@ -417,7 +425,9 @@ struct merge_input {
 	const struct python_stack *python;    /* NULL: a thread unknown to Python */
 	const struct python_runtime *runtime; /* NULL: no Python */
 	struct module_table *modules;
-	bool gil_wait;		/* blocked on the GIL's own futex */
+	/* What it is blocked on, where that has a mark: the GIL's own futex, or an import lock;
+	 * MERGED_NATIVE: anything else. */
+	enum merged_kind wait;
 	bool collecting;	/* this thread holds the GIL, the collector runs */
 	struct eval_code *code; /* of the interpreter; learns; NULL: no Python */
 };
@@ -486,7 +496,7 @@ struct decoder {
 	struct capture *capture; /* NULL: none */
 	struct join join;	 /* thread ids known, to compare evidence */
 	struct eval_code code;	 /* of the interpreter opened last */
-	const char *gc_mark, *gil_mark;
+	const char *marks[MERGED_KIND_COUNT];
 	bool distrust_leaf; /* in a second try */
 	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
 	bool columns;	    /* dumps: Python frames have their whole position */

@@ -17,8 +17,8 @@
 struct merge {
 	const struct merge_input *input;
 	struct merged_stack *out;
-	size_t next;	    /* the innermost Python activation not yet placed */
-	bool gil_wait_open; /* frames inside take_gil are being left out */
+	size_t next;	       /* the innermost Python activation not yet placed */
+	enum merged_kind wait; /* frames inside of this wait are being left out; NATIVE: of none */
 	bool python_seen;
 	bool idle_eval;		       /* see note_idle_eval */
 	remote_addr outermost_sp, end; /* of the native stack */
@@ -156,18 +156,18 @@ static bool is_interpreter(const struct merge *merge, const struct unwind_frame 
 }
 
 /*
- * A thread that waits for the GIL is in the C library, called by take_gil: these frames become
- * the one mark. What called into the interpreter (an extension) stands.
+ * A thread that waits for the GIL or an import lock is in the C library, called by the interpreter:
+ * these frames become the one mark. What called into the interpreter (an extension) stands.
  */
-static bool swallow_gil_wait(struct merge *merge, bool interpreter)
+static bool swallow_wait(struct merge *merge, bool interpreter)
 {
-	if (!merge->gil_wait_open)
+	if (merge->wait == MERGED_NATIVE)
 		return false;
 	if (interpreter) {
-		merge->gil_wait_open = false;
-		add(merge->out, (struct merged_frame){.kind = MERGED_GIL_WAIT});
+		add(merge->out, (struct merged_frame){.kind = merge->wait});
+		merge->wait = MERGED_NATIVE;
 	}
-	return true;
+	return !interpreter;
 }
 
 /*
@@ -253,6 +253,8 @@ static void add_native(struct merge *merge, size_t i)
 {
 	const struct unwind_frame *frame = &merge->input->native->frames[i];
 	bool interpreter = is_interpreter(merge, frame);
+	if (swallow_wait(merge, interpreter))
+		return;
 	size_t inside = merge->out->count;
 	if (place_owned(merge, i)) {
 		hide_jit(merge, inside);
@@ -260,8 +262,6 @@ static void add_native(struct merge *merge, size_t i)
 		return; /* the eval function itself: replaced */
 	}
 	note_idle_eval(merge, i);
-	if (swallow_gil_wait(merge, interpreter))
-		return;
 	if (interpreter && is_collector(merge, frame)) {
 		add_mark_once(merge->out, MERGED_GC);
 		return;
@@ -329,11 +329,11 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 	merged->count = 0;
 	merged->salvaged = merged->truncated = merged->broken = false;
 	merged->looks = 0;
-	struct merge merge = {.input = input, .out = merged, .gil_wait_open = input->gil_wait};
+	struct merge merge = {.input = input, .out = merged, .wait = input->wait};
 	size_t activations = input->python ? input->python->activation_count : 0;
 	if (!input->native) {
-		if (input->gil_wait)
-			add(merged, (struct merged_frame){.kind = MERGED_GIL_WAIT});
+		if (input->wait != MERGED_NATIVE)
+			add(merged, (struct merged_frame){.kind = input->wait});
 		place_until(&merge, activations);
 		merged->salvaged = false; /* by order is the only way without native frames */
 		return;

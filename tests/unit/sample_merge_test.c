@@ -54,7 +54,7 @@ static void add_activation(struct stage *stage, remote_addr record, uint32_t cou
 }
 
 /* "n0 p0 p1 n2": innermost first; hidden frames in parentheses. */
-static const char *merge(struct stage *stage, bool native, bool gil_wait)
+static const char *merge(struct stage *stage, bool native, enum merged_kind wait)
 {
 	struct merge_input input = {.native = native ? &stage->native : NULL,
 				    .python =
@@ -62,7 +62,7 @@ static const char *merge(struct stage *stage, bool native, bool gil_wait)
 				    .runtime = &stage->runtime,
 				    .modules = &stage->modules,
 				    .code = &stage->code,
-				    .gil_wait = gil_wait};
+				    .wait = wait};
 	merge_stacks(&input, &stage->merged);
 	stage->text[0] = '\0';
 	for (size_t i = 0; i < stage->merged.count; i++) {
@@ -70,9 +70,10 @@ static const char *merge(struct stage *stage, bool native, bool gil_wait)
 		size_t used = strlen(stage->text);
 		snprintf(stage->text + used, sizeof(stage->text) - used,
 			 frame->hidden ? "%s(%c%u)" : "%s%c%u", i ? " " : "",
-			 frame->kind == MERGED_PYTHON	  ? 'p'
-			 : frame->kind == MERGED_GIL_WAIT ? 'g'
-							  : 'n',
+			 frame->kind == MERGED_PYTHON	     ? 'p'
+			 : frame->kind == MERGED_GIL_WAIT    ? 'g'
+			 : frame->kind == MERGED_IMPORT_WAIT ? 'i'
+							     : 'n',
 			 frame->kind == MERGED_PYTHON ? frame->code->id : frame->native);
 	}
 	return stage->text;
@@ -102,7 +103,7 @@ static void python_frames_replace_the_activation_that_holds_their_record(void **
 	set_natives(stage, 6, UNWIND_END_OUTERMOST);
 	add_activation(stage, 0x1150, 2); /* in native 1 */
 	add_activation(stage, 0x1450, 1); /* in native 4 */
-	assert_string_equal(merge(stage, true, false), "n0 p0 p1 n2 n3 p2 (n5)");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 p0 p1 n2 n3 p2 (n5)");
 	assert_false(stage->merged.salvaged);
 	assert_false(stage->merged.truncated);
 }
@@ -113,7 +114,7 @@ static void an_activation_just_entered_vanishes(void **state)
 	set_natives(stage, 4, UNWIND_END_OUTERMOST);
 	add_activation(stage, 0x1010, 0);
 	add_activation(stage, 0x1210, 1);
-	assert_string_equal(merge(stage, true, false), "n1 p0 (n3)");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n1 p0 (n3)");
 	assert_false(stage->merged.salvaged);
 }
 
@@ -127,19 +128,19 @@ static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
 	add_activation(stage, 0x1650, 2);
 	/* Nobody knows yet what the eval function is: learned from where Python code runs. */
 	for (unsigned i = 0; i < 100; i++)
-		merge(stage, true, false);
+		merge(stage, true, MERGED_NATIVE);
 	assert_true(stage->merged.broken);
 	stage->natives[4].function = 0x9000;
-	assert_string_equal(merge(stage, true, false), "n0 n1 n2 n3 n4 n5 p0 p1 (n7)");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 n1 n2 n3 n4 n5 p0 p1 (n7)");
 	assert_false(stage->merged.broken);
 	/* Outside of the outermost one: of another greenlet, which does not run. */
 	stage->natives[7].function = eval;
-	merge(stage, true, false);
+	merge(stage, true, MERGED_NATIVE);
 	assert_false(stage->merged.broken);
 	/* By its name, from the start. */
 	stage->code = (struct eval_code){0};
 	stage->runtime.eval = (struct python_ranges){{{0x400003, 0x400005}}, 1};
-	merge(stage, true, false);
+	merge(stage, true, MERGED_NATIVE);
 	assert_true(stage->merged.broken);
 }
 
@@ -150,7 +151,7 @@ static void a_run_without_its_activation_goes_between_its_neighbours(void **stat
 	add_activation(stage, 0x1010, 1);
 	add_activation(stage, 0, 1); /* no record */
 	add_activation(stage, 0x1310, 1);
-	assert_string_equal(merge(stage, true, false), "p0 n1 n2 p1 p2 (n4)");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "p0 n1 n2 p1 p2 (n4)");
 	assert_true(stage->merged.salvaged);
 }
 
@@ -160,7 +161,7 @@ static void a_cut_native_stack_keeps_the_outer_python_frames(void **state)
 	set_natives(stage, 2, UNWIND_END_STACK_COPY);
 	add_activation(stage, 0x1110, 1);
 	add_activation(stage, 0x9010, 3);
-	assert_string_equal(merge(stage, true, false), "n0 p0 p1 p2 p3");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 p0 p1 p2 p3");
 	assert_true(stage->merged.salvaged);
 	assert_true(stage->merged.truncated);
 }
@@ -171,7 +172,7 @@ static void records_on_another_stack_match_nothing_here(void **state)
 	set_natives(stage, 3, UNWIND_END_OUTERMOST);
 	add_activation(stage, 0x1110, 1);
 	add_activation(stage, 0x50, 1);
-	assert_string_equal(merge(stage, true, false), "n0 p0 n2 p1");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 p0 n2 p1");
 	assert_true(stage->merged.salvaged);
 }
 
@@ -182,7 +183,7 @@ static void two_records_in_one_frame_keep_their_order(void **state)
 	set_natives(stage, 3, UNWIND_END_OUTERMOST);
 	add_activation(stage, 0x1110, 1);
 	add_activation(stage, 0x1180, 1);
-	assert_string_equal(merge(stage, true, false), "n0 p0 p1 (n2)");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 p0 p1 (n2)");
 }
 
 static void without_native_frames_python_stands_alone(void **state)
@@ -190,7 +191,7 @@ static void without_native_frames_python_stands_alone(void **state)
 	struct stage *stage = *state;
 	add_activation(stage, 0x1110, 1);
 	add_activation(stage, 0, 2);
-	assert_string_equal(merge(stage, false, false), "p0 p1 p2");
+	assert_string_equal(merge(stage, false, MERGED_NATIVE), "p0 p1 p2");
 	assert_false(stage->merged.salvaged);
 }
 
@@ -198,14 +199,21 @@ static void a_gil_waiter_without_native_frames_has_the_mark(void **state)
 {
 	struct stage *stage = *state;
 	add_activation(stage, 0x1110, 1);
-	assert_string_equal(merge(stage, false, true), "g0 p0");
+	assert_string_equal(merge(stage, false, MERGED_GIL_WAIT), "g0 p0");
+}
+
+static void an_import_waiter_is_marked_inside_of_what_it_imports(void **state)
+{
+	struct stage *stage = *state;
+	add_activation(stage, 0x1110, 1);
+	assert_string_equal(merge(stage, false, MERGED_IMPORT_WAIT), "i0 p0");
 }
 
 static void a_thread_unknown_to_python_is_all_native(void **state)
 {
 	struct stage *stage = *state;
 	set_natives(stage, 3, UNWIND_END_NO_INFO);
-	assert_string_equal(merge(stage, true, false), "n0 n1 n2");
+	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 n1 n2");
 	assert_true(stage->merged.truncated);
 }
 
@@ -222,6 +230,7 @@ int main(void)
 		TEST(two_records_in_one_frame_keep_their_order),
 		TEST(without_native_frames_python_stands_alone),
 		TEST(a_gil_waiter_without_native_frames_has_the_mark),
+		TEST(an_import_waiter_is_marked_inside_of_what_it_imports),
 		TEST(a_thread_unknown_to_python_is_all_native),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
