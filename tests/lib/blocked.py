@@ -5,8 +5,9 @@ import os
 import select
 import subprocess
 
-from harness import DEADLINE, FIXTURES, Failure, expect, pdump_json, stacks, wait_until, is_blocked
+from harness import DEADLINE, FIXTURES, Failure, expect, pdump_json, stacks, wait_until
 
+SYS_READ = 0
 SCRIPT = FIXTURES / "blocked.py"
 
 
@@ -38,10 +39,18 @@ class Blocked:
         self.pid = self.find()
         for tid in os.listdir(f"/proc/{self.pid}/task"):
             wait_until(lambda: not os.path.exists(f"/proc/{self.pid}/task/{tid}")
-                       or is_blocked(self.pid, tid), f"thread {tid} blocks")
+                       or self.reads(tid), f"thread {tid} reads")
         # The one that told is on its way out.
         wait_until(lambda: len(os.listdir(f"/proc/{self.pid}/task")) == 3, "the teller's end")
         return self
+
+    def reads(self, tid):
+        """It is where it will stay: before that it may be blocked on the GIL."""
+        try:
+            with open(f"/proc/{self.pid}/task/{tid}/syscall") as file:
+                return file.read().split()[0] == str(SYS_READ)
+        except OSError:
+            return True     # the teller has ended meanwhile
 
     def find(self):
         """The process itself, or the last of its descendants: tools put others in between."""
