@@ -75,24 +75,28 @@ struct cython_line {
 	int line;
 };
 
-/*
- * Maps a line of a generated file. `c_file`, `directory` as DWARF gives them; `extension`: path
- * of the extension module (the file is looked for beside it, too). A file and line that are a
- * .pyx, .pxd, .pxi or .py already are given back as they are. False: no mapping, the name alone is
- * shown.
- */
-bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
-		     const char *extension, int c_line, struct cython_line *line);
+/* A place in generated code, as debug information tells it. NULL, 0: not told. */
+struct cython_place {
+	const char *symbol;    /* of the function */
+	const char *c_file;    /* or the .pyx, by a #line directive */
+	const char *directory; /* that the compiler ran in */
+	const char *extension; /* path of the extension module */
+	int c_line;
+	int declared; /* line of the function's head, in c_file */
+};
 
 /*
- * The same for code of the function with that name. #line directives do not tell where slots come
- * from: none stands in them, so compilers count their lines on from the last one before, often
- * to beyond the end of the .pyx file. All code of a wrapper is marked with the line of its "def",
- * but Cython 3 writes its head over seven lines of C: the prologue counts as six lines further
- * down. So the line of its definition (`declared`; 0: not known) holds.
+ * Maps a line of a generated file, which is also looked for beside the extension. A file that does
+ * not fit is not used: one that has too few lines, or the function elsewhere, or that was written
+ * after the extension. False: no mapping, the name alone is shown.
+ *
+ * A .pyx, .pxd, .pxi or .py and its line are given back as they are, with two exceptions. Slots
+ * (`name`: NULL accepted) have no directives, so compilers count their lines on from the last one
+ * before, often to beyond the end of the file: no mapping. All code of a wrapper is marked with the
+ * line of its "def", but Cython 3 writes its head over seven lines of C: the prologue counts as six
+ * lines further down. So the line of its definition holds.
  */
-bool cython_map_line_of(struct cython_sources *sources, const struct cython_name *name,
-			const char *c_file, const char *directory, const char *extension,
-			int c_line, int declared, struct cython_line *line);
+bool cython_map_line(struct cython_sources *sources, const struct cython_name *name,
+		     const struct cython_place *place, struct cython_line *line);
 
 #endif

@@ -122,15 +122,20 @@ bool demangling_strip_prefixes(struct piece *whole, struct piece *fused, struct 
 	return true;
 }
 
-struct piece symbol_core(const char *symbol, struct strbuf *decoded)
+struct piece symbol_c_name(const char *symbol)
 {
 	static const struct piece none = {"", 0};
 	struct demangling unused = {.module = NULL};
-	struct piece text = {symbol, strnlen(symbol, SYMBOL_LIMIT + 1)}, fused;
+	struct piece text = {symbol, strnlen(symbol, SYMBOL_LIMIT + 1)};
 	if (text.size > SYMBOL_LIMIT)
 		return none;
 	text = demangling_strip_suffixes(&unused, text);
-	if (!demangling_read_cpp_function(&text))
-		return none;
+	return demangling_read_cpp_function(&text) && !piece_starts(text, "_ZN") ? text : none;
+}
+
+struct piece symbol_core(const char *symbol, struct strbuf *decoded)
+{
+	static const struct piece none = {"", 0};
+	struct piece text = symbol_c_name(symbol), fused;
 	return demangling_strip_prefixes(&text, &fused, decoded) ? text : none;
 }

@@ -3,6 +3,8 @@
 #ifndef CYTHON_INTERNAL_H
 #define CYTHON_INTERNAL_H
 
+#include <time.h>
+
 #include "base/strbuf.h"
 #include "base/types.h"
 #include "cython/cython.h"
@@ -90,6 +92,26 @@ struct piece piece_indices(struct piece *text);
 /* Appends the UTF-8 that the punycode stands for. False: not punycode; out is then unchanged. */
 bool punycode_decode(const char *text, size_t size, char delimiter, struct strbuf *out);
 
+/* The C name of a symbol: without suffixes and C++ mangling. Size 0: it has none, as methods. */
+struct piece symbol_c_name(const char *symbol);
+
+/*
+ * The name of the function whose head is in that line, which begins in column 0; so do prototypes,
+ * which end with ';'. Heads may go on over several lines, with #if between. Size 0: no head.
+ */
+struct piece c_head_name(struct piece line);
+
+/* Whose code is in a C function? By its name's first word; the rest does not matter here. */
+enum c_owner {
+	OWNER_OTHER, /* Cython's own */
+	OWNER_USER,  /* pf, pw, f, gb or a module body */
+	OWNER_SLOT,  /* has lines only where it has markers of its own */
+};
+enum c_owner c_head_owner(struct piece name);
+
+/* "struct __pyx_t_4cppk_MyCpp {": constructors and the destructor are written inside of it. */
+bool c_head_is_class(struct piece line);
+
 /* One generated C file, reduced to where its lines come from. */
 struct source_map;
 
@@ -98,6 +120,12 @@ struct source_map *source_map_read(struct interner *interner, int fd);
 struct source_map *source_map_parse(struct interner *interner, const char *text, size_t size);
 void source_map_free(struct source_map *map); /* NULL accepted */
 int source_map_line_count(const struct source_map *map);
+time_t source_map_modified(const struct source_map *map); /* 0: parsed from memory */
+/*
+ * Is that line within that function, whose name is in the line `declared` (0: not told)? If not,
+ * the file is of another build. function.size 0: not known, any will do.
+ */
+bool source_map_fits(const struct source_map *map, struct piece function, int c_line, int declared);
 bool source_map_find(const struct source_map *map, int c_line, struct cython_line *line);
 
 #endif

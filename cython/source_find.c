@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -15,6 +16,7 @@
 enum {
 	ANCESTOR_LIMIT = 6, /* folders above the extension that may be the path's root */
 	TRY_LIMIT = 64,	    /* paths tried for one C file */
+	NEWER_LIMIT = 2,    /* seconds: installers write a package's files one after the other */
 	FILE_LIMIT = 4096,  /* files and requests remembered */
 };
 
@@ -28,7 +30,8 @@ struct candidate {
 struct request {
 	const char *c_file, *directory, *extension; /* interned */
 	const struct source_map *map;
-	int largest; /* line asked for; a map with fewer lines is of another build */
+	int largest;  /* line asked for; a map with fewer lines is of another build */
+	time_t built; /* the extension; 0: not known */
 };
 
 struct cython_sources {
@@ -90,10 +93,24 @@ static const struct source_map *map_at(struct cython_sources *sources, const cha
 struct search {
 	struct cython_sources *sources;
 	const struct request *request;
+	const struct cython_place *place; /* the first one asked for */
 	int tries;
 };
 
-/* Tries folder + '/' + name. A file of fewer lines than DWARF knows is of another build. */
+/* Is it the file that the extension was built of? */
+static bool fits(const struct search *search, const struct source_map *map)
+{
+	const struct request *request = search->request;
+	const struct cython_place *place = search->place;
+	if (source_map_line_count(map) < request->largest)
+		return false;
+	if (request->built && source_map_modified(map) > request->built + NEWER_LIMIT)
+		return false;
+	return source_map_fits(map, symbol_c_name(place->symbol ? place->symbol : ""),
+			       place->c_line, place->declared);
+}
+
+/* Tries folder + '/' + name. */
 static const struct source_map *try_file(struct search *search, struct piece folder,
 					 const char *name)
 {
@@ -108,7 +125,7 @@ static const struct source_map *try_file(struct search *search, struct piece fol
 	if (path.text[0] != '/')
 		return NULL;
 	const struct source_map *map = map_at(search->sources, path.text);
-	return map && source_map_line_count(map) >= search->request->largest ? map : NULL;
+	return map && fits(search, map) ? map : NULL;
 }
 
 static struct piece folder_of(const char *path)
@@ -168,9 +185,10 @@ static const struct source_map *try_ancestors(struct search *search, const char 
 	return NULL;
 }
 
-static const struct source_map *find(struct cython_sources *sources, const struct request *request)
+static const struct source_map *find(struct cython_sources *sources, const struct request *request,
+				     const struct cython_place *place)
 {
-	struct search search = {sources, request, 0};
+	struct search search = {sources, request, place, 0};
 	const char *c_file = request->c_file, *directory = request->directory;
 	const char *extension = request->extension;
 	bool absolute = *c_file == '/';
@@ -188,13 +206,21 @@ static const struct source_map *find(struct cython_sources *sources, const struc
 
 /* ------------------------------------------------------------ requests */
 
-static struct request *request_of(struct cython_sources *sources, const char *c_file,
-				  const char *directory, const char *extension, int c_line)
+static time_t modified(const struct cython_sources *sources, const char *path)
+{
+	_cleanup_close_ int fd = *path ? sources->open_file(sources->context, path) : -1;
+	struct stat status;
+	return fd >= 0 && fstat(fd, &status) == 0 ? status.st_mtime : 0;
+}
+
+static struct request *request_of(struct cython_sources *sources, const struct cython_place *place)
 {
 	struct request wanted = {
-		.c_file = intern_text(sources->interner, c_file),
-		.directory = intern_text(sources->interner, directory ? directory : ""),
-		.extension = intern_text(sources->interner, extension ? extension : ""),
+		.c_file = intern_text(sources->interner, place->c_file),
+		.directory =
+			intern_text(sources->interner, place->directory ? place->directory : ""),
+		.extension =
+			intern_text(sources->interner, place->extension ? place->extension : ""),
 	};
 	for (size_t i = sources->request_count; i-- > 0;) {
 		struct request *old = &sources->requests[i];
@@ -208,8 +234,9 @@ static struct request *request_of(struct cython_sources *sources, const char *c_
 				       sources->request_count + 1, sizeof(*sources->requests));
 	struct request *request = &sources->requests[sources->request_count++];
 	*request = wanted;
-	request->largest = c_line;
-	request->map = find(sources, request);
+	request->largest = place->c_line;
+	request->built = modified(sources, wanted.extension);
+	request->map = find(sources, request, place);
 	return request;
 }
 
@@ -229,38 +256,43 @@ static bool is_directive(const char *file)
 	return ends_in(file, endings);
 }
 
-bool cython_map_line(struct cython_sources *sources, const char *c_file, const char *directory,
-		     const char *extension, int c_line, struct cython_line *line)
+/* See cython_map_line: what the directives alone tell is wrong in two places. */
+static bool map_directive(struct cython_sources *sources, const struct cython_name *name,
+			  const struct cython_place *place, struct cython_line *line)
 {
-	static const char *const generated[] = {".c", ".cpp", ".cc", ".cxx", ".c++", ".C", NULL};
-	if (!c_file || c_line <= 0)
+	int number = place->c_line;
+	if (name && name->slot)
 		return false;
-	if (is_directive(c_file)) {
-		*line = (struct cython_line){intern_text(sources->interner, c_file), c_line};
-		return true;
-	}
-	if (!ends_in(c_file, generated))
-		return false;
-	struct request *request = request_of(sources, c_file, directory, extension, c_line);
-	if (!request)
-		return false;
-	if (c_line > request->largest) {
-		request->largest = c_line;
-		if (request->map && source_map_line_count(request->map) < c_line)
-			request->map = find(sources, request);
-	}
-	return request->map && source_map_find(request->map, c_line, line);
+	if (name && name->kind == CYTHON_WRAPPER && place->declared > 0 && place->declared < number)
+		number = place->declared;
+	*line = (struct cython_line){intern_text(sources->interner, place->c_file), number};
+	return true;
 }
 
-bool cython_map_line_of(struct cython_sources *sources, const struct cython_name *name,
-			const char *c_file, const char *directory, const char *extension,
-			int c_line, int declared, struct cython_line *line)
+static bool map_comment(struct cython_sources *sources, const struct cython_place *place,
+			struct cython_line *line)
 {
-	if (c_file && is_directive(c_file)) {
-		if (name->slot)
-			return false;
-		if (name->kind == CYTHON_WRAPPER && declared > 0 && declared < c_line)
-			c_line = declared;
+	struct request *request = request_of(sources, place);
+	if (!request)
+		return false;
+	if (place->c_line > request->largest) {
+		request->largest = place->c_line;
+		if (request->map && source_map_line_count(request->map) < place->c_line)
+			request->map = find(sources, request, place);
 	}
-	return cython_map_line(sources, c_file, directory, extension, c_line, line);
+	return request->map &&
+	       source_map_fits(request->map, symbol_c_name(place->symbol ? place->symbol : ""),
+			       place->c_line, place->declared) &&
+	       source_map_find(request->map, place->c_line, line);
+}
+
+bool cython_map_line(struct cython_sources *sources, const struct cython_name *name,
+		     const struct cython_place *place, struct cython_line *line)
+{
+	static const char *const generated[] = {".c", ".cpp", ".cc", ".cxx", ".c++", ".C", NULL};
+	if (!place->c_file || place->c_line <= 0)
+		return false;
+	if (is_directive(place->c_file))
+		return map_directive(sources, name, place, line);
+	return ends_in(place->c_file, generated) && map_comment(sources, place, line);
 }

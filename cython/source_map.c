@@ -36,8 +36,9 @@ struct marker {
 struct region {
 	int end;		    /* line of the '}' */
 	int error_file, error_line; /* of the first __PYX_ERR; line 0: none */
-	bool user;		    /* pf, pw, f, gb or a module body */
-	bool slot;		    /* has lines only where it has markers of its own */
+	int head;		    /* line of the name */
+	const char *name;	    /* of the function, interned; NULL: it is none */
+	enum c_owner owner;
 };
 
 struct source_map {
@@ -48,13 +49,14 @@ struct source_map {
 	const char **files; /* __pyx_f */
 	size_t file_count, file_room;
 	int lines;
+	time_t modified;
 };
 
 struct parser {
 	struct interner *interner;
 	struct source_map *map;
 	struct region region; /* the one being read */
-	bool named;	      /* its function's name was seen */
+	int inner;	      /* blocks in it that begin in column 0, too */
 	bool in_files;	      /* between "__pyx_f[] = {" and "};" */
 	struct piece last_path;
 	const char *last_file;
@@ -125,94 +127,23 @@ static void read_error(struct parser *parser, struct piece text)
 	parser->region.error_line = line;
 }
 
-/* The C name in front of the first '(' : "static PyObject *__pyx_pf_3mod_run(PyObject ...". */
-static struct piece declared_name(struct piece text)
-{
-	const char *parenthesis = memchr(text.text, '(', text.size);
-	/* "x = call(y)" is no head, though it may stand in column 0. */
-	if (!parenthesis || memchr(text.text, '=', (size_t)(parenthesis - text.text)))
-		return (struct piece){0};
-	const char *end = parenthesis;
-	while (end > text.text && end[-1] == ' ')
-		end--;
-	const char *start = end;
-	while (start > text.text && start[-1] != ' ' && start[-1] != '*' && start[-1] != '\t')
-		start--;
-	return (struct piece){start, (size_t)(end - start)};
-}
-
-enum owner { OWNER_OTHER, OWNER_USER, OWNER_SLOT };
-
-/* Whose code is in a C function? By its name's first word; the rest does not matter here. */
-static enum owner name_owner(struct piece name)
-{
-	static const char *const user[] = {"pf_",
-					   "pw_",
-					   "f_",
-					   "gb_",
-					   "Upf_",
-					   "Upw_",
-					   "Uf_",
-					   "Ugb_",
-					   "lambda_funcdef_",
-					   "Ulambda_funcdef_",
-					   "fuse_",
-					   "pymod_exec_"};
-	static const char *const slots[] = {"tp_",	"mp_",	    "sq_",	     "nb_",
-					    "getprop_", "setprop_", "Utp_",	     "Ump_",
-					    "Usq_",	"Unb_",	    "Ugetprop_",     "Usetprop_",
-					    "bf_",	"am_",	    "specialmethod_"};
-	if (piece_starts(name, "PyInit_"))
-		return OWNER_USER;
-	if (!piece_skip(&name, "__pyx_"))
-		return piece_starts(name, "__Pyx") ? OWNER_OTHER : OWNER_SLOT;
-	for (size_t i = 0; i < sizeof(user) / sizeof(*user); i++)
-		if (piece_starts(name, user[i]))
-			return OWNER_USER;
-	for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++)
-		if (piece_starts(name, slots[i]))
-			return OWNER_SLOT;
-	return OWNER_OTHER;
-}
-
-static struct piece without_blanks(struct piece text)
-{
-	while (text.size && strchr(" \t\r", text.text[text.size - 1]))
-		text.size--;
-	return text;
-}
-
-/* A comment may follow: "proto" behind prototypes, "generator body" behind heads. */
-static struct piece without_comment(struct piece text)
-{
-	if (!piece_ends(text, "*/"))
-		return text;
-	for (size_t size = text.size - 2; size >= 2; size--)
-		if (text.text[size - 2] == '/' && text.text[size - 1] == '*')
-			return without_blanks((struct piece){text.text, size - 2});
-	return text;
-}
-
-/*
- * The head of a function begins in column 0; so do prototypes, which end with ';'. Heads may go
- * on over several lines, with #if between.
- */
 static void read_head(struct parser *parser, struct piece text)
 {
-	text = without_comment(without_blanks(text));
-	if (!text.size || piece_ends(text, ";") || piece_ends(text, "*/") ||
-	    piece_starts(text, "typedef"))
-		return;
-	struct piece name = declared_name(text);
+	struct region *region = &parser->region;
+	struct piece name = c_head_name(text);
+	if (c_head_is_class(text)) {
+		region->owner = OWNER_USER;
+		region->name = NULL;
+	}
 	if (!name.size)
 		return;
 	/* A definition follows all prototypes: the last head counts. */
-	enum owner owner = name_owner(name);
-	if (parser->named && owner == OWNER_SLOT && !piece_starts(name, "__pyx_"))
+	enum c_owner owner = c_head_owner(name);
+	if (region->name && owner == OWNER_SLOT && !piece_starts(name, "__pyx_"))
 		return;
-	parser->named = true;
-	parser->region.user = owner == OWNER_USER;
-	parser->region.slot = owner == OWNER_SLOT;
+	region->owner = owner;
+	region->head = parser->map->lines;
+	region->name = intern_bytes(parser->interner, name.text, name.size);
 }
 
 /* One entry of the list of source files:   "pkg/mod.pyx", */
@@ -238,7 +169,7 @@ static void end_region(struct parser *parser)
 				  sizeof(*map->regions));
 	map->regions[map->region_count++] = parser->region;
 	memset(&parser->region, 0, sizeof(parser->region));
-	parser->named = false;
+	parser->inner = 0;
 }
 
 static bool is_letter(char c)
@@ -253,10 +184,17 @@ static void read_line(struct parser *parser, struct piece text)
 	char first = *text.text;
 	if (first == '}') {
 		parser->in_files = false;
-		end_region(parser);
+		if (parser->inner)
+			parser->inner--;
+		/* Directives break lines, also those of an array within a function. */
+		else if (!parser->region.name || !piece_starts(text, "};"))
+			end_region(parser);
 		return;
 	}
 	if (is_letter(first)) {
+		/* "if (!__Pyx_RefNanny) {" in module bodies, up to Cython 3.0. */
+		if (parser->region.name && piece_starts(text, "if (") && piece_ends(text, "{"))
+			parser->inner++;
 		if (piece_ends(text, "__pyx_f[] = {"))
 			parser->in_files = true;
 		read_head(parser, text);
@@ -315,7 +253,10 @@ struct source_map *source_map_read(struct interner *interner, int fd)
 			break; /* it became shorter: what is there counts */
 		have += (size_t)got;
 	}
-	return source_map_parse(interner, text, have);
+	struct source_map *map = source_map_parse(interner, text, have);
+	if (map)
+		map->modified = status.st_mtime;
+	return map;
 }
 
 void source_map_free(struct source_map *map)
@@ -326,6 +267,11 @@ void source_map_free(struct source_map *map)
 	free(map->regions);
 	free(map->files);
 	free(map);
+}
+
+time_t source_map_modified(const struct source_map *map)
+{
+	return map->modified;
 }
 
 int source_map_line_count(const struct source_map *map)
@@ -382,13 +328,24 @@ static bool answer(const char *file, int number, struct cython_line *line)
 	return true;
 }
 
+bool source_map_fits(const struct source_map *map, struct piece function, int c_line, int declared)
+{
+	size_t index = region_of(map, c_line);
+	if (c_line <= 0 || index == map->region_count)
+		return false;
+	const struct region *region = &map->regions[index];
+	if (!function.size || !region->name)
+		return true;
+	return piece_equals(function, region->name) && (declared <= 0 || declared == region->head);
+}
+
 bool source_map_find(const struct source_map *map, int c_line, struct cython_line *line)
 {
 	size_t index = region_of(map, c_line);
 	if (c_line <= 0 || index == map->region_count)
 		return false;
 	const struct region *region = &map->regions[index];
-	if (!region->user && !region->slot)
+	if (region->owner == OWNER_OTHER)
 		return false;
 	int start = index ? map->regions[index - 1].end : 0;
 	size_t above = markers_above(map, c_line);
@@ -399,7 +356,7 @@ bool source_map_find(const struct source_map *map, int c_line, struct cython_lin
 	if (!marked && region->error_line && (size_t)region->error_file < map->file_count)
 		return answer(map->files[region->error_file], region->error_line, line);
 	/* A slot without lines of its own was written by Cython, not by the author. */
-	if (!last || (region->slot && !marked))
+	if (!last || (region->owner == OWNER_SLOT && !marked))
 		return false;
 	return answer(last->file, last->line, line);
 }

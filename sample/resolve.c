@@ -204,10 +204,16 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 		named->frame.kind = FRAME_CYTHON;
 	named->frame.file = named->frame.short_file = NULL;
 	named->frame.line = 0;
+	const struct cython_place place = {
+		.symbol = linkage,
+		.c_file = symbol->file,
+		.directory = symbol->directory,
+		.extension = raw->module->path,
+		.c_line = symbol->line,
+		.declared = symbol->declared,
+	};
 	struct cython_line line;
-	if (symbol->file && symbol->line > 0 &&
-	    cython_map_line_of(resolver->sources, &name, symbol->file, symbol->directory,
-			       raw->module->path, symbol->line, symbol->declared, &line)) {
+	if (cython_map_line(resolver->sources, &name, &place, &line)) {
 		named->frame.file = clean(resolver, line.file);
 		named->frame.short_file = shorten(resolver, named->frame.file);
 		named->frame.line = line.line;

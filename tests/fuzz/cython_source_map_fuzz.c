@@ -16,14 +16,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct interner *interner = interner_new();
 	struct cython_sources *sources = cython_sources_new(interner, open_input, &input);
 	const struct cython_name name = cython_demangle(interner, "__pyx_pw_3mod_1f", "mod");
+	struct cython_place place = {.c_file = "mod.c",
+				     .directory = "/fuzz",
+				     .extension = "/fuzz/mod.so",
+				     .c_line = line};
 	struct cython_line found;
 
-	cython_map_line(sources, "mod.c", "/fuzz", "/fuzz/mod.so", line, &found);
-	for (int i = 0; i < 100; i++)
-		if (cython_map_line_of(sources, &name, "mod.c", "/fuzz", "/fuzz/mod.so", i, i / 2,
-				       &found) &&
+	cython_map_line(sources, NULL, &place, &found);
+	for (int i = 0; i < 100; i++) {
+		place.symbol = i % 2 ? "__pyx_pw_3mod_1f" : NULL;
+		place.c_line = i;
+		place.declared = i / 2;
+		if (cython_map_line(sources, &name, &place, &found) &&
 		    (found.line <= 0 || !*found.file))
 			abort();
+	}
 	cython_sources_free(sources);
 	interner_free(interner);
 	return 0;
