@@ -108,7 +108,7 @@ $(BUILD)/%.h.ok: %.h $(BUILD)/.flags
 format-check:
 	clang-format --dry-run --Werror $(SOURCES) $(HEADERS)
 
-bench: all
+bench: all $(BUILD)/tests/tools/symbolize_many
 	@BUILD=$(BUILD) bench/run
 
 install: all
