@@ -346,6 +346,7 @@ static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, s
 		*partial |= thread->problem != NULL || thread->activity == THREAD_UNINTERRUPTIBLE;
 		dump->has_gil |= facts[i].has_gil;
 	}
+	dump->debug_problems = resolver_problems(resolver);
 	resolver_free(resolver);
 }
 

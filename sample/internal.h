@@ -541,6 +541,9 @@ void resolver_free(struct resolver *resolver);
 /* Names every raw frame of the table, module by module. */
 void resolver_run(struct resolver *resolver, struct frame_table *table, struct unwinder *unwinder);
 
+/* One line about debug information that could not be used so far, interned; NULL: there is none. */
+const char *resolver_problems(const struct resolver *resolver);
+
 /* Appends the display frames of one stack of raw ids (outermost first), outermost first, inlined
  * levels expanded, hidden ones left out, Cython wrapper and body as one. */
 void resolver_stack(struct resolver *resolver, const struct frame_table *table, const uint32_t *ids,

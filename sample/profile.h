@@ -98,8 +98,9 @@ struct profile {
 	/* what was recorded */
 	const char *command_line, *python_version, *mode;
 	pid_t pid;
-	double rate;	     /* Hz asked for */
-	uint64_t start_time; /* seconds since 1970 */
+	double rate;		    /* Hz asked for */
+	uint64_t start_time;	    /* seconds since 1970 */
+	const char *debug_problems; /* debug information that could not be used; NULL: none */
 	bool native;
 };
 
@@ -140,6 +141,7 @@ struct dump {
 	const char *python_version;    /* NULL: not Python */
 	const char *python_executable; /* module that holds the interpreter */
 	const char *python_problem; /* why not: "CPython 3.16 is not supported"; NULL: all well */
+	const char *debug_problems; /* debug information that could not be used; NULL: none */
 	bool native, has_gil;
 	uint64_t time; /* seconds since 1970 */
 	struct dump_thread *threads;

@@ -170,6 +170,7 @@ bool recorder_profile(struct recorder *recorder, struct profile *profile, struct
 	profile_init(profile, recorder->strings);
 	resolver_profile(recorder->resolver, &recorder->decoder.frames, &recorder->raw, profile);
 	describe(recorder, profile);
+	profile->debug_problems = resolver_problems(recorder->resolver);
 	pthread_mutex_unlock(&recorder->lock);
 	return true;
 }

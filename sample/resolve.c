@@ -410,6 +410,14 @@ static size_t path_of(const struct profile *raw, uint32_t node, uint32_t **ids, 
 	return depth;
 }
 
+const char *resolver_problems(const struct resolver *resolver)
+{
+	_cleanup_strbuf_ struct strbuf text;
+	strbuf_init(&text);
+	symbolizer_add_problems(resolver->symbolizer, &text);
+	return text.size ? intern_text(resolver->strings, text.text) : NULL;
+}
+
 void resolver_profile(struct resolver *resolver, const struct frame_table *table,
 		      const struct profile *raw, struct profile *profile)
 {

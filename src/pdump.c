@@ -22,6 +22,8 @@ static int print_dump(const struct dump *dump, const struct options *options)
 		return report_error(&error, 0);
 	if (options->nonblocking)
 		log_info("nothing was stopped: stacks of active threads may be torn");
+	if (dump->debug_problems)
+		log_info("%s", dump->debug_problems);
 	return EXIT_DONE;
 }
 

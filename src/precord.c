@@ -138,6 +138,8 @@ static bool write_outputs(struct recording *recording)
 		report_error(&error, 0);
 		well = false;
 	}
+	if (profile.debug_problems)
+		log_info("%s", profile.debug_problems);
 	if (profile.counts.samples == 0 && !recording->options.native)
 		log_warning(
 			"no samples: no Python thread was running; -i counts idle threads, too");

@@ -10,11 +10,13 @@
 #include <linux/openat2.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <zlib.h>
 
+#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "symbolize/internal.h"
 
@@ -39,6 +41,7 @@ void debug_files_release(struct debug_files *files)
 		dwarf_end(files->alternate_dwarf);
 	close_file(&files->alternate);
 	close_file(&files->debug);
+	free(files->image);
 	debug_files_init(files);
 }
 
@@ -170,41 +173,57 @@ bool debug_files_find(struct debug_files *files, const struct symbolize_module *
 /* ---- the alternate file ------------------------------------------------------------------- */
 
 /*
- * An ELF file with one empty .debug_frame: the least that libdw takes for DWARF. References into
- * it fail, which is what is wanted when the real one is not there.
+ * An ELF file with one empty .debug_frame, the least that libdw takes for DWARF, and with strings
+ * (none) behind it. References into it fail, which is what is wanted when the real one is not
+ * there.
  */
-static const struct {
+struct image {
 	Elf64_Ehdr header;
-	Elf64_Shdr sections[3];
-	char names[24];
+	Elf64_Shdr sections[4];
+	char names[40];
 	uint64_t content;
-} empty_file = {
+	char strings[];
+};
+
+static const struct image empty_image = {
 	.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
 		   .e_type = ET_DYN,
 		   .e_machine = EM_X86_64,
 		   .e_version = EV_CURRENT,
-		   .e_shoff = sizeof(Elf64_Ehdr),
+		   .e_shoff = offsetof(struct image, sections),
 		   .e_ehsize = sizeof(Elf64_Ehdr),
 		   .e_shentsize = sizeof(Elf64_Shdr),
-		   .e_shnum = 3,
+		   .e_shnum = 4,
 		   .e_shstrndx = 1},
-	.sections = {[1] = {.sh_name = 14,
+	.sections = {[1] = {.sh_name = 25,
 			    .sh_type = SHT_STRTAB,
-			    .sh_size = 24,
+			    .sh_size = sizeof(empty_image.names),
 			    .sh_addralign = 1,
-			    .sh_offset = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr)},
+			    .sh_offset = offsetof(struct image, names)},
 		     [2] = {.sh_name = 1,
 			    .sh_type = SHT_PROGBITS,
 			    .sh_size = 8,
 			    .sh_addralign = 8,
-			    .sh_offset = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr) + 24}},
-	.names = "\0.debug_frame\0.shstrtab",
+			    .sh_offset = offsetof(struct image, content)},
+		     [3] = {.sh_name = 14,
+			    .sh_type = SHT_PROGBITS,
+			    .sh_addralign = 1,
+			    .sh_offset = offsetof(struct image, strings)}},
+	.names = "\0.debug_frame\0.debug_str\0.shstrtab",
 };
 
-static void set_empty(struct debug_files *files, Dwarf *dwarf)
+/* Where there is no alternate file, or one of strings alone, which libdw does not take. */
+static void set_image(struct debug_files *files, Dwarf *dwarf, const struct elf_bytes *strings)
 {
-	/* elf_memory's parameter is not const, but a file opened so is only read. */
-	files->alternate.elf = elf_memory((char *)(uintptr_t)&empty_file, sizeof(empty_file));
+	struct image *image = alloc_zeroed(1, sizeof(*image) + strings->size);
+
+	*image = empty_image;
+	image->sections[3].sh_size = strings->size;
+	if (strings->size)
+		memcpy(image->strings, strings->data, strings->size);
+	close_file(&files->alternate);
+	files->image = image;
+	files->alternate.elf = elf_memory((char *)image, sizeof(*image) + strings->size);
 	files->alternate_dwarf = files->alternate.elf
 					 ? dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL)
 					 : NULL;
@@ -231,20 +250,24 @@ static bool find_alternate(struct debug_file *file, const struct symbolize_modul
 	return open_either(file, module, path, expected);
 }
 
-void debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
+bool debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
 			       Dwarf *dwarf)
 {
 	struct expected expected = {.id = NULL};
 	const char *name;
 
 	expected.id_size = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &expected.id);
-	if (expected.id_size > 0 && find_alternate(&files->alternate, module, name, &expected)) {
+	const bool found =
+		expected.id_size > 0 && find_alternate(&files->alternate, module, name, &expected);
+	if (found)
 		files->alternate_dwarf = dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL);
-		if (files->alternate_dwarf) {
-			dwarf_setalt(dwarf, files->alternate_dwarf);
-			return;
-		}
-		close_file(&files->alternate);
+	if (files->alternate_dwarf) {
+		dwarf_setalt(dwarf, files->alternate_dwarf);
+		return true;
 	}
-	set_empty(files, dwarf);
+	struct elf_bytes strings = {0};
+	const bool usable =
+		found && elf_section_bytes(files->alternate.elf, ".debug_str", &strings);
+	set_image(files, dwarf, &strings);
+	return usable || expected.id_size <= 0;
 }

@@ -45,6 +45,18 @@ bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes)
 	return true;
 }
 
+bool elf_section_compressed(Elf *elf, const char *name, uint32_t *type)
+{
+	GElf_Shdr header;
+	GElf_Chdr compression;
+	Elf_Scn *section = elf_find_section(elf, name, &header);
+
+	if (!section || !(header.sh_flags & SHF_COMPRESSED))
+		return false;
+	*type = gelf_getchdr(section, &compression) ? compression.ch_type : 0;
+	return true;
+}
+
 /* The bytes of the file behind an address, to the end of its segment. */
 static bool segment_bytes(Elf *elf, uint64_t address, struct elf_bytes *bytes)
 {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/intern.h"
+#include "base/table.h"
 #include "base/types.h"
 #include "symbolize/symbolize.h"
 
@@ -39,6 +40,36 @@ size_t interval_lower(const struct interval_list *list, uint64_t address);
  * -1: none. Gives up after 65,536 steps. */
 ssize_t interval_find(const struct interval_list *list, uint64_t address, size_t before);
 
+/* ---- what could not be used: debug_problem.c ---------------------------------------------- */
+
+enum debug_problem {
+	DEBUG_PROBLEM_ZSTD,
+	DEBUG_PROBLEM_COMPRESSION,
+	DEBUG_PROBLEM_DAMAGED,
+	DEBUG_PROBLEM_ALTERNATE,
+	DEBUG_PROBLEM_DWO,
+	DEBUG_PROBLEM_DWP,
+	DEBUG_PROBLEM_LZMA,
+	DEBUG_PROBLEM_COUNT
+};
+
+enum { DEBUG_PROBLEM_NAMED = 3 };
+
+struct debug_problems {
+	struct debug_cause {
+		size_t files;
+		const char *names[DEBUG_PROBLEM_NAMED];
+	} causes[DEBUG_PROBLEM_COUNT];
+	size_t files;
+	struct table seen; /* (interned path, problem) */
+};
+
+void debug_problems_init(struct debug_problems *problems);
+void debug_problems_release(struct debug_problems *problems);
+void debug_problems_add(struct debug_problems *problems, struct interner *interner,
+			enum debug_problem problem, const char *path);
+void debug_problems_describe(const struct debug_problems *problems, struct strbuf *text);
+
 /* ---- ELF helpers: elf_section.c ----------------------------------------------------------- */
 
 struct elf_bytes {
@@ -50,6 +81,9 @@ struct elf_bytes {
 
 /* Contents of a section that has some (not NOBITS), decompressed. Lives as long as elf. */
 bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes);
+
+/* True when the section has been compressed, and still is; *type: ELFCOMPRESS_ZLIB ... */
+bool elf_section_compressed(Elf *elf, const char *name, uint32_t *type);
 
 /* The section of that name and its header; NULL: none. */
 Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header);
@@ -200,6 +234,18 @@ enum { SYMBOLIZE_MAX_NAME = 16 << 10 };
 /* Interns the text as clean UTF-8, cut at SYMBOLIZE_MAX_NAME bytes. */
 const char *intern_clean(struct interner *interner, const char *text, size_t size);
 
+/* ---- .gnu_debugdata: mini_debug.c --------------------------------------------------------- */
+
+struct mini_debug {
+	uint8_t *bytes;
+	size_t size;
+	Elf *elf; /* NULL: none */
+};
+
+/* False: there is one that cannot be used, *problem says why. */
+bool mini_debug_open(struct mini_debug *mini, Elf *elf, enum debug_problem *problem);
+void mini_debug_close(struct mini_debug *mini);
+
 /* ---- debug files: debug_file.c ------------------------------------------------------------ */
 
 struct debug_file {
@@ -211,6 +257,7 @@ struct debug_files {
 	struct debug_file debug;     /* the separate debug file */
 	struct debug_file alternate; /* what several debug files share (dwz) */
 	Dwarf *alternate_dwarf;
+	void *image; /* what stands for an alternate file that is not there, or has strings alone */
 };
 
 void debug_files_init(struct debug_files *files);
@@ -220,8 +267,8 @@ void debug_files_release(struct debug_files *files);
 bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf);
 
 /* Gives dwarf its alternate file, found and verified, or an empty one, so that libdw itself never
- * opens a path that a file names. */
-void debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
+ * opens a path that a file names. False: it should have one, which is not here. */
+bool debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
 			       Dwarf *dwarf);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/intern.h"
+#include "base/strbuf.h"
 #include "base/types.h"
 
 /* What to symbolize in: a file, or bytes (vDSO, deleted file). Nothing is taken over. */
@@ -95,6 +96,13 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
  */
 bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 			   struct symbolize_stated *stated);
+
+/*
+ * Appends one line about debug information of the modules so far that was there but could not be
+ * used: "debug information of 2 files could not be used: compressed by zstd ... (libx.so,
+ * liby.so)". Nothing where all is well, or where there is none.
+ */
+void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf *text);
 
 /* Calls `visit` with every function symbol of the open module (and of its debug file), in no
  * particular order; the name is valid during the call. */

@@ -14,6 +14,10 @@
 #include "base/cleanup.h"
 #include "symbolize/stated.h"
 
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
 struct symbolizer {
 	struct interner *interner;
 	bool open, tables_built;
@@ -23,7 +27,9 @@ struct symbolizer {
 	void *bytes; /* ours: a copy */
 	Elf *elf;
 	struct debug_files files;
-	struct lazy_dwarf *lazy; /* what info reads, where that is compressed */
+	struct mini_debug mini;
+	struct debug_problems problems; /* of all modules so far */
+	struct lazy_dwarf *lazy;	/* what info reads, where that is compressed */
 	Elf *lazy_elf;
 	struct debug_info info;
 	struct symbol_table symbols;
@@ -42,6 +48,7 @@ struct symbolizer *symbolizer_new(struct interner *interner)
 	symbolizer->interner = interner;
 	symbolizer->fd = -1;
 	debug_files_init(&symbolizer->files);
+	debug_problems_init(&symbolizer->problems);
 	return symbolizer;
 }
 
@@ -58,13 +65,18 @@ static void close_module(struct symbolizer *symbolizer)
 	elf_end(symbolizer->lazy_elf);
 	lazy_dwarf_free(symbolizer->lazy);
 	debug_files_release(&symbolizer->files);
+	mini_debug_close(&symbolizer->mini);
 	elf_end(symbolizer->elf);
 	if (symbolizer->fd >= 0)
 		close(symbolizer->fd);
 	free(symbolizer->bytes);
 	free(symbolizer->path);
 	*symbolizer = (struct symbolizer){
-		.interner = symbolizer->interner, .fd = -1, .files = symbolizer->files};
+		.interner = symbolizer->interner,
+		.fd = -1,
+		.files = symbolizer->files,
+		.problems = symbolizer->problems,
+	};
 }
 
 void symbolizer_free(struct symbolizer *symbolizer)
@@ -72,7 +84,18 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	if (!symbolizer)
 		return;
 	close_module(symbolizer);
+	debug_problems_release(&symbolizer->problems);
 	free(symbolizer);
+}
+
+static void note(struct symbolizer *symbolizer, enum debug_problem problem, const char *path)
+{
+	debug_problems_add(&symbolizer->problems, symbolizer->interner, problem, path);
+}
+
+void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf *text)
+{
+	debug_problems_describe(&symbolizer->problems, text);
 }
 
 /* Only a build ID makes sure that it is the same; without one it is opened anew. */
@@ -118,6 +141,16 @@ static bool has_content(Elf *elf, const char *name)
 	       header.sh_size;
 }
 
+/* Why libdw could not take this file. */
+static enum debug_problem problem_of(Elf *elf)
+{
+	uint32_t type;
+
+	if (!elf_section_compressed(elf, ".debug_info", &type) || type == ELFCOMPRESS_ZLIB)
+		return DEBUG_PROBLEM_DAMAGED;
+	return type == ELFCOMPRESS_ZSTD ? DEBUG_PROBLEM_ZSTD : DEBUG_PROBLEM_COMPRESSION;
+}
+
 /* The file that has .debug_info: the module itself, its debug file, or (lines only) neither. */
 static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
@@ -137,10 +170,12 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 	else
 		elf_hide_unused(elf);
 	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	if (!dwarf)
-		return;
-	debug_files_set_alternate(&symbolizer->files, module, dwarf);
-	debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy);
+	if (dwarf && !debug_files_set_alternate(&symbolizer->files, module, dwarf))
+		note(symbolizer, DEBUG_PROBLEM_ALTERNATE, module->path);
+	if (dwarf)
+		debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy);
+	if (!symbolizer->info.info)
+		note(symbolizer, problem_of(elf), module->path);
 }
 
 bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_module *module,
@@ -160,14 +195,25 @@ bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_modul
 	return true;
 }
 
+static void add_mini_debug(struct symbolizer *symbolizer)
+{
+	enum debug_problem problem;
+
+	if (!mini_debug_open(&symbolizer->mini, symbolizer->elf, &problem))
+		note(symbolizer, problem, symbolizer->path);
+	if (symbolizer->mini.elf)
+		symbol_table_add(&symbolizer->symbols, symbolizer->mini.elf, SHT_SYMTAB);
+}
+
 static void build_tables(struct symbolizer *symbolizer)
 {
 	Elf *elf = symbolizer->elf, *debug = symbolizer->files.debug.elf;
 	struct elf_bytes bytes;
 
 	symbolizer->tables_built = true;
-	if (!symbol_table_add(&symbolizer->symbols, elf, SHT_SYMTAB) && debug)
-		symbol_table_add(&symbolizer->symbols, debug, SHT_SYMTAB);
+	if (!symbol_table_add(&symbolizer->symbols, elf, SHT_SYMTAB) &&
+	    !(debug && symbol_table_add(&symbolizer->symbols, debug, SHT_SYMTAB)))
+		add_mini_debug(symbolizer);
 	symbol_table_add(&symbolizer->symbols, elf, SHT_DYNSYM);
 	symbolizer->walked = !elf_eh_frame_bytes(elf, &symbolizer->eh_frame);
 	if (elf_section_bytes(elf, ".debug_frame", &bytes))

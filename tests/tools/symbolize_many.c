@@ -2,7 +2,8 @@
 /*
  * symbolize_many COUNT FILE...: symbolizes COUNT addresses, spread over the code of all the files,
  * one file after the other, each closed before the next is opened. Prints the seconds it took, the
- * peak of the memory in MB, and how many addresses got a name and how many a line.
+ * peak of the memory in MB, and how many addresses got a name and how many a line; on stderr what
+ * debug information could not be used.
  */
 #include <fcntl.h>
 #include <gelf.h>
@@ -90,6 +91,11 @@ int main(int argc, char **argv)
 			fprintf(stderr, "symbolize_many: cannot read %s\n", argv[2 + i]);
 			return 1;
 		}
+	struct strbuf problems;
+	strbuf_init(&problems);
+	symbolizer_add_problems(symbolizer, &problems);
+	fprintf(stderr, "%s%s", problems.text, problems.size ? "\n" : "");
+	strbuf_release(&problems);
 	symbolizer_free(symbolizer);
 	interner_free(interner);
 	getrusage(RUSAGE_SELF, &usage);
