@@ -115,4 +115,16 @@ void symbolizer_each_symbol(struct symbolizer *symbolizer,
  */
 const char *symbolize_demangle(struct interner *interner, const char *linkage);
 
+/* What numba calls a function that it has compiled, or one of those that it makes around it. */
+struct symbolize_numba {
+	const char *name;     /* "work", "Solver.step", interned */
+	const char *function; /* equal pointers: the same function (specialisation) */
+	bool wrapper;	      /* it unpacks arguments and calls the function */
+};
+
+/* False: not numba's. `file` (NULL: not known): where the function was written, which tells what of
+ * the name is its module; the module stays in front where that is not known. */
+bool symbolize_numba(struct interner *interner, const char *linkage, const char *file,
+		     struct symbolize_numba *name);
+
 #endif
