@@ -99,6 +99,9 @@ static bool symbol_name(const struct symbol *symbol, uint64_t start, struct symb
 		return false;
 	const size_t size = strnlen(text, SYMBOLIZE_MAX_NAME);
 	const char *version = memchr(text + 1, '@', size - 1);
+	/* "get node_modules/@babel/core/lib.js:12", of a perf map, has none. */
+	if (version && strcspn(version, "/ :") < size - (size_t)(version - text))
+		version = NULL;
 	*match = (struct symbol_match){text, version ? (size_t)(version - text) : size, start};
 	return true;
 }
