@@ -18,6 +18,10 @@ struct capture {
 	char *path, *temporary;
 	struct strbuf record;
 	bool failed;
+	/* Of code made at run time: what has been written. */
+	uint64_t jit_epoch;
+	size_t jit_count;
+	uint32_t jit_modules; /* ids below are known to the reader */
 };
 
 static void put_u8(struct capture *capture, uint8_t value)
@@ -90,11 +94,20 @@ static void put_module(struct capture *capture, const struct module *module)
 		  module->fd < 0 ? module->bytes_size : 0);
 }
 
+static uint32_t count_modules(const struct module_table *table, size_t from, bool made)
+{
+	uint32_t count = 0;
+	for (size_t i = from; i < table->module_count; i++)
+		count += (table->modules[i]->origin != MODULE_OF_FILE) == made;
+	return count;
+}
+
 void capture_modules(struct capture *capture, const struct module_table *table)
 {
-	put_u32(capture, (uint32_t)table->module_count);
+	put_u32(capture, count_modules(table, 0, false));
 	for (size_t i = 0; i < table->module_count; i++)
-		put_module(capture, table->modules[i]);
+		if (table->modules[i]->origin == MODULE_OF_FILE)
+			put_module(capture, table->modules[i]);
 	put_u32(capture, (uint32_t)table->mapping_count);
 	for (size_t i = 0; i < table->mapping_count; i++) {
 		const struct mapping *mapping = &table->mappings[i];
@@ -106,6 +119,42 @@ void capture_modules(struct capture *capture, const struct module_table *table)
 		put_text(capture, mapping->path);
 	}
 	finish(capture, CAPTURE_MODULES);
+}
+
+static void put_made_modules(struct capture *capture, const struct module_table *table)
+{
+	put_u32(capture, count_modules(table, capture->jit_modules, true));
+	for (size_t i = capture->jit_modules; i < table->module_count; i++) {
+		const struct module *module = table->modules[i];
+		if (module->origin == MODULE_OF_FILE)
+			continue;
+		put_u32(capture, module->id);
+		put_u8(capture, (uint8_t)module->origin);
+		put_bytes(capture, module->bytes, module->bytes_size);
+	}
+	capture->jit_modules = (uint32_t)table->module_count;
+}
+
+void capture_jit(struct capture *capture, const struct module_table *table)
+{
+	uint64_t epoch;
+	size_t count;
+	const struct mapping *const *met = module_table_jit(table, &epoch, &count);
+	const bool anew = epoch != capture->jit_epoch;
+	size_t from = anew ? 0 : capture->jit_count;
+	if (!anew && from == count)
+		return;
+	put_u8(capture, anew);
+	put_made_modules(capture, table);
+	put_u32(capture, (uint32_t)(count - from));
+	for (; from < count; from++) {
+		put_u64(capture, met[from]->start);
+		put_u64(capture, met[from]->end);
+		put_u32(capture, met[from]->module->id);
+	}
+	capture->jit_epoch = epoch;
+	capture->jit_count = count;
+	finish(capture, CAPTURE_JIT);
 }
 
 static void put_ranges(struct capture *capture, const struct raw_sample *raw)

@@ -18,6 +18,7 @@ enum capture_record {
 	CAPTURE_SAMPLE,
 	CAPTURE_REPEAT, /* u32 tid: the thread has not run since its last sample */
 	CAPTURE_END,	/* nothing is missing */
+	CAPTURE_JIT,	/* code made at run time that was met since the last such record */
 };
 
 enum {

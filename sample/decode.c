@@ -26,6 +26,7 @@ void decoder_init(struct decoder *decoder, const struct target *target,
 	decoder->options = options;
 	decoder->strings = strings;
 	module_table_init(&decoder->modules);
+	module_table_use_jit(&decoder->modules, target);
 	decoder->unwinder = unwinder_new(&decoder->modules);
 	if (target)
 		unwinder_set_code(decoder->unwinder, target_memory(target));
@@ -548,6 +549,7 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 {
 	memset(facts, 0, sizeof(*facts));
 	refresh(decoder, REFRESH_NS);
+	module_table_follow_jit(&decoder->modules);
 	follow_threads(decoder, raw);
 	bool python = raw->runtime && raw->tstate_count > 0;
 	const struct unwind_stack *native = NULL;

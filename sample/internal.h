@@ -561,6 +561,8 @@ struct capture;
 
 bool MUST_CHECK capture_open(const char *path, struct capture **capture, struct error *error);
 void capture_modules(struct capture *capture, const struct module_table *modules);
+/* Code made at run time, as far as it was met since the last call. */
+void capture_jit(struct capture *capture, const struct module_table *modules);
 /* The memory that opening the interpreter reads, so that replay opens it the same way. */
 void capture_runtime(struct capture *capture, const struct raw_sample *memory);
 void capture_thread(struct capture *capture, pid_t tid, const char *name);

@@ -189,13 +189,15 @@ static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
 		add(out, (struct merged_frame){.kind = kind});
 }
 
-/* Code made at run time: no file has it. 3.15 gives its memory a name ("[anon:cpython:jit]"). */
+/* Code made at run time, by CPython for all we know: no file has it. 3.15 gives its memory a name
+ * ("[anon:cpython:jit]"). */
 static bool is_fileless(const struct merge *merge, const struct unwind_frame *frame)
 {
 	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
 	const struct mapping *mapping = module_table_find(merge->input->modules, pc);
-	return mapping && !mapping->module &&
-	       (mapping->path[0] != '[' || strncmp(mapping->path, "[anon:", 6) == 0);
+	if (mapping && mapping->module)
+		return mapping->module->origin == MODULE_OF_PYTHON;
+	return mapping && (mapping->path[0] != '[' || strncmp(mapping->path, "[anon:", 6) == 0);
 }
 
 /* Code made at run time that the eval function calls itself, or through other code of the

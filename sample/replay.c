@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -166,6 +167,50 @@ static bool read_modules(struct replay *replay, struct error *error)
 		read_mapping(replay, &mappings[i]);
 	module_table_set_mappings(&replay->decoder.modules, mappings, count);
 	free(mappings);
+	return !replay->overrun || cut_short(error);
+}
+
+/* ---- code made at run time ---- */
+
+static bool read_made_module(struct replay *replay, struct error *error)
+{
+	const uint32_t number = (uint32_t)get(replay, 4);
+	const uint64_t origin = get(replay, 1);
+	size_t size;
+	const void *bytes = get_bytes(replay, &size);
+	struct module *module;
+	if (replay->overrun || (origin != MODULE_OF_JIT && origin != MODULE_OF_PYTHON))
+		return cut_short(error);
+	if (!module_table_add_made(&replay->decoder.modules, bytes, size,
+				   (enum module_origin)origin, &module, error))
+		return false;
+	table_put(&replay->modules, number, 0, module->id);
+	return true;
+}
+
+static void read_made_range(struct replay *replay)
+{
+	struct mapping mapping = {.protection = PROT_READ | PROT_EXEC, .path = ""};
+	uint32_t index;
+	mapping.start = get(replay, 8);
+	mapping.end = get(replay, 8);
+	if (!table_find(&replay->modules, get(replay, 4), 0, &index))
+		return;
+	mapping.module = replay->decoder.modules.modules[index];
+	module_table_add_jit(&replay->decoder.modules, &mapping);
+}
+
+static bool read_jit(struct replay *replay, struct error *error)
+{
+	if (get(replay, 1))
+		module_table_forget_jit(&replay->decoder.modules);
+	const uint64_t modules = get(replay, 4);
+	for (uint64_t i = 0; i < modules && i < CAPTURE_MAX_MODULES; i++)
+		if (!read_made_module(replay, error))
+			return false;
+	const uint64_t count = get(replay, 4);
+	for (uint64_t i = 0; i < count && !replay->overrun; i++)
+		read_made_range(replay);
 	return !replay->overrun || cut_short(error);
 }
 
@@ -325,6 +370,8 @@ static bool follow_record(struct replay *replay, uint32_t type, struct error *er
 		return read_modules(replay, error);
 	case CAPTURE_RUNTIME:
 		return read_runtime(replay, error);
+	case CAPTURE_JIT:
+		return read_jit(replay, error);
 	case CAPTURE_THREAD: {
 		uint32_t root = root_frame(replay, (pid_t)get(replay, 4));
 		replay->decoder.frames.frames[root].mark = get_text(replay);

@@ -19,7 +19,7 @@
 
 struct named {
 	struct frame frame;
-	struct cython_name cython; /* kind CYTHON_NOT: another frame */
+	struct cython_name cython; /* kind CYTHON_NOT: another frame; numba's have base and layer */
 	bool hidden;
 };
 
@@ -154,7 +154,7 @@ static struct frame native_frame(struct resolver *resolver, const struct raw_fra
 				      : raw->interpreter ? FRAME_INTERPRETER
 							 : FRAME_NATIVE,
 			      .guessed = raw->guessed,
-			      .offset = raw->offset};
+			      .offset = raw->offset - (raw->module ? raw->module->base : 0)};
 	if (!raw->module) {
 		frame.module = frame.module_path = intern_text(resolver->strings, "[unknown]");
 		return frame;
@@ -257,6 +257,22 @@ static void name_stated(struct resolver *resolver, const struct raw_frame *raw,
 	};
 }
 
+/* Makes a frame of a Python function of one that numba has compiled. The wrapper that it is called
+ * through goes the way of Cython's. */
+static void name_numba(struct resolver *resolver, const struct raw_frame *raw,
+		       const struct symbolize_frame *symbol, struct named *named)
+{
+	struct symbolize_numba numba;
+	if (!raw->module || raw->module->origin != MODULE_OF_JIT || !symbol->linkage ||
+	    !symbolize_numba(resolver->strings, symbol->linkage, symbol->file, &numba))
+		return;
+	named->frame.name = numba.name;
+	named->cython = (struct cython_name){.kind = CYTHON_FUNCTION,
+					     .name = numba.name,
+					     .base = numba.function,
+					     .layer = !numba.wrapper};
+}
+
 static const char *last_component(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -268,7 +284,8 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 {
 	struct named named = {.frame = native_frame(resolver, raw)};
 	named.frame.has_function = result->has_function;
-	named.frame.function_offset = result->function_start;
+	named.frame.function_offset =
+		result->function_start - (raw->module ? raw->module->base : 0);
 	if (result->count == 0)
 		add_named(resolver, id, &named);
 	for (size_t i = 0; i < result->count; i++) {
@@ -283,8 +300,8 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 		}
 		if (symbol->stated)
 			name_stated(resolver, raw, symbol->stated, &level);
-		else
-			name_cython(resolver, raw, symbol, &level);
+		else if (!name_cython(resolver, raw, symbol, &level))
+			name_numba(resolver, raw, symbol, &level);
 		add_named(resolver, id, &level);
 	}
 }

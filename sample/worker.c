@@ -36,8 +36,10 @@ bool worker_open(struct recorder *recorder, struct error *error)
 	struct decoder *decoder = &recorder->decoder;
 	uint64_t epoch = atomic_load(&recorder->epoch);
 	recorder->opened_ns = clock_now_ns();
-	if (epoch != recorder->worker_epoch)
+	if (epoch != recorder->worker_epoch) {
 		target_follow_exec(recorder->target);
+		module_table_forget_jit(&decoder->modules);
+	}
 	recorder->worker_epoch = epoch;
 	if (!module_table_refresh(&decoder->modules, recorder->target, NULL, error))
 		return false;
@@ -201,8 +203,10 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 	}
 	decode_and_count(recorder, raw);
 	/* Behind the modules and the thread's name that decoding it may have brought up. */
-	if (recorder->capture)
+	if (recorder->capture) {
+		capture_jit(recorder->capture, &recorder->decoder.modules);
 		capture_sample(recorder->capture, raw);
+	}
 }
 
 /* The thread has not run since its last sample, if that was one. */

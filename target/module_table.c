@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "target/internal.h"
+#include "target/jit.h"
 
 enum {
 	LINES_LIMIT = 1000000,
@@ -35,6 +35,7 @@ void module_table_release(struct module_table *table)
 		module_free(table->modules[i]);
 	free(table->modules);
 	free(table->mappings);
+	jit_code_free(table->jit);
 	module_table_init(table);
 }
 
@@ -456,6 +457,27 @@ bool module_table_add(struct module_table *table, const char *path, int fd, cons
 	return true;
 }
 
+/* Code that no file has begins at a lowest address; there is nothing in it but code. */
+static remote_addr lowest_code(const struct module *module)
+{
+	remote_addr lowest = UINT64_MAX;
+	for (size_t i = 0; i < module->segment_count; i++)
+		if ((module->segments[i].flags & PF_X) && module->segments[i].vaddr < lowest)
+			lowest = module->segments[i].vaddr;
+	return lowest == UINT64_MAX ? 0 : lowest;
+}
+
+bool module_table_add_made(struct module_table *table, const void *bytes, size_t bytes_size,
+			   enum module_origin origin, struct module **out, struct error *error)
+{
+	if (!module_table_add(table, "[jit]", -1, bytes, bytes_size, 0, out, error))
+		return false;
+	(*out)->origin = origin;
+	(*out)->base = lowest_code(*out);
+	(*out)->no_python = (*out)->no_python_text = true;
+	return true;
+}
+
 void module_table_set_mappings(struct module_table *table, const struct mapping *mappings,
 			       size_t count)
 {
@@ -469,7 +491,7 @@ void module_table_set_mappings(struct module_table *table, const struct mapping 
 	table->generation++;
 }
 
-const struct mapping *module_table_find(struct module_table *table, remote_addr address)
+static const struct mapping *find_mapped(struct module_table *table, remote_addr address)
 {
 	if (table->last_hit < table->mapping_count) {
 		const struct mapping *last = &table->mappings[table->last_hit];
@@ -480,4 +502,13 @@ const struct mapping *module_table_find(struct module_table *table, remote_addr 
 	if (mapping)
 		table->last_hit = (size_t)(mapping - table->mappings);
 	return mapping;
+}
+
+const struct mapping *module_table_find(struct module_table *table, remote_addr address)
+{
+	const struct mapping *mapping = find_mapped(table, address);
+	if (!table->jit || !mapping || mapping->module || !(mapping->protection & PROT_EXEC))
+		return mapping;
+	const struct mapping *made = jit_code_find(table, address);
+	return made ? made : mapping;
 }

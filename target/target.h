@@ -246,6 +246,12 @@ struct module_section {
 	uint64_t flags;
 };
 
+enum module_origin {
+	MODULE_OF_FILE,	  /* mapped, or the vDSO */
+	MODULE_OF_JIT,	  /* made at run time: see jit.c */
+	MODULE_OF_PYTHON, /* the same by CPython itself: a part of its eval function */
+};
+
 /*
  * One ELF image mapped into the target. Lives as long as its table: an unloaded library keeps its
  * struct, so that samples taken before still resolve.
@@ -269,7 +275,10 @@ struct module {
 	uint64_t dynamic, dynamic_size;		  /* PT_DYNAMIC */
 	uint64_t entry;				  /* ELF address where a process starts; 0: none */
 	bool fixed;				  /* ET_EXEC */
-	void *unwind_cache;			  /* owned by unwind/: see unwinder_free */
+	enum module_origin origin;
+	remote_addr base;    /* what its ELF addresses are shown relative to; 0 but for code made at
+				run    time, whose ELF addresses are those of run time */
+	void *unwind_cache;  /* owned by unwind/: see unwinder_free */
 	bool no_python;	     /* owned by python/: it has looked here for an interpreter in vain, */
 	bool no_python_text; /* also in what there is beside symbols */
 };
@@ -290,6 +299,7 @@ struct module_table {
 	struct module **modules; /* all ever seen */
 	size_t module_count, module_capacity;
 	size_t last_hit;
+	struct jit_code *jit; /* NULL: code made at run time is not looked for */
 };
 
 void module_table_init(struct module_table *table);
@@ -305,12 +315,45 @@ bool MUST_CHECK module_table_add(struct module_table *table, const char *path, i
 				 const void *bytes, size_t bytes_size, uint64_t load_bias,
 				 struct module **module, struct error *error);
 
+/* The same of an image of code made at run time. */
+bool MUST_CHECK module_table_add_made(struct module_table *table, const void *bytes,
+				      size_t bytes_size, enum module_origin origin,
+				      struct module **module, struct error *error);
+
 /* Replaces all mappings (copied; path strings must outlive the table); the generation moves. */
 void module_table_set_mappings(struct module_table *table, const struct mapping *mappings,
 			       size_t count);
 
-/* The mapping that holds the address, or NULL. O(log n), last hit first. Not thread-safe. */
+/*
+ * The mapping that holds the address, or NULL. O(log n), last hit first. Not thread-safe. For code
+ * made at run time that somebody tells of, the part of it that is known, with a module: it is valid
+ * until the next module_table_follow_jit.
+ */
 const struct mapping *module_table_find(struct module_table *table, remote_addr address);
+
+/* ---- code made at run time: jit.c, jit_list.c, jit_image.c, perf_map.c ---------------------- */
+
+/*
+ * From now on asks the target of code that no file has: images registered by GDB's JIT interface,
+ * and /tmp/perf-PID.map. Nothing is read before module_table_find meets such code. `target` is
+ * used, not owned; NULL: code is known by module_table_add_jit alone.
+ */
+void module_table_use_jit(struct module_table *table, const struct target *target);
+
+/* To be called before each sample is decoded: follows what the target has made since. The
+ * generation moves when there was something. Some microseconds once such code was met, else none.
+ */
+void module_table_follow_jit(struct module_table *table);
+
+/* After an exec: nothing of what is known holds any more. */
+void module_table_forget_jit(struct module_table *table);
+
+/* All such code met since *epoch changed, in the order in which it was met; for captures. */
+const struct mapping *const *module_table_jit(const struct module_table *table, uint64_t *epoch,
+					      size_t *count);
+
+/* Adds a range of such code, of a module of this table. */
+void module_table_add_jit(struct module_table *table, const struct mapping *mapping);
 
 /* Copies bytes of the image by ELF address (not run-time address), from the file or the bytes;
  * what lies beyond a segment's file size reads as zeros. CORRUPT when outside every segment. */
@@ -338,6 +381,10 @@ struct module_place {
  * Fills in places[0 .. count-1]; returns how many were found. */
 size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
 			   struct module_place places[]);
+
+/* The same without debug files, which cost the more the more modules are asked. */
+size_t module_find_own(const struct module *module, const char *const names[], size_t count,
+		       struct module_place places[]);
 
 /* The same of the dynamic table alone: what other modules can see of this one. Cheap. */
 size_t module_find_exported(const struct module *module, const char *const names[], size_t count,

@@ -41,10 +41,14 @@ size_t code_read(const struct module *module, remote_addr address, uint8_t *byte
 	return size;
 }
 
+/* Of code made at run time each function may be a module of its own. */
 static bool is_code_of(struct unwinder *unwinder, const struct module *module, remote_addr address)
 {
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address);
-	return mapping && mapping->module == module && mapping->protection & PROT_EXEC;
+	if (!mapping || !mapping->module || !(mapping->protection & PROT_EXEC))
+		return false;
+	return mapping->module == module ||
+	       (module->origin != MODULE_OF_FILE && mapping->module->origin != MODULE_OF_FILE);
 }
 
 /* ---- what the dynamic linker puts into a slot ---- */

@@ -122,13 +122,19 @@ bool epilogue_find_slot(const struct module *module, const struct registers *reg
 	return true;
 }
 
-/* Code in no file, as the target has it; returns how many bytes. */
+/* Code in no file, as the target has it, or as it was copied when it was met; returns how many
+ * bytes. */
 static size_t read_live(const struct unwinder *unwinder, remote_addr address, uint8_t *bytes)
 {
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address);
+	size_t size = EPILOGUE_BYTES;
+	if (mapping && mapping->module && mapping->module->origin == MODULE_OF_PYTHON) {
+		while (size && !module_read(mapping->module, address, bytes, size, NULL))
+			size--;
+		return size;
+	}
 	if (!unwinder->code || !mapping || mapping->module || !(mapping->protection & PROT_EXEC))
 		return 0;
-	size_t size = EPILOGUE_BYTES;
 	if (mapping->end - address < size)
 		size = mapping->end - address;
 	return memory_read(unwinder->code, address, bytes, size, NULL) ? size : 0;

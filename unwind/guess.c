@@ -2,10 +2,11 @@
 /*
  * From an activation without unwind information (hand-written assembly, code made at run time, a
  * call through a bad pointer) to its caller: the word on the stack that follows a call instruction
- * and from which a walk reaches the thread's outermost frame. Where several do, some are left over
- * from earlier calls: what the call before each calls decides. A guess and marked as one: registers
- * that the code may have changed are not known in the caller. Work is bounded for each call of
- * unwind_thread (guess_walks, guess_steps, guess_words).
+ * and from which a walk reaches the thread's outermost frame, or the frame that the next anchor
+ * lies in (beyond it there may be more code without information than a trial passes). Where several
+ * do, some are left over from earlier calls: what the call before each calls decides. A guess and
+ * marked as one: registers that the code may have changed are not known in the caller. Work is
+ * bounded for each call of unwind_thread (guess_walks, guess_steps, guess_words).
  */
 #include "unwind/internal.h"
 
@@ -110,8 +111,8 @@ static bool try_candidate(struct unwinder *unwinder, const struct place *place, 
 	const enum unwind_end end = try_walk(unwinder, caller, nested);
 	if (end != UNWIND_END_REGISTER)
 		return end == UNWIND_END_OUTERMOST;
-	if (callee->known >> REGISTER_RBP & 1 &&
-	    try_frame_pointer(unwinder, caller, callee->value[REGISTER_RBP], nested))
+	if (unwinder->frame_pointer > slot &&
+	    try_frame_pointer(unwinder, caller, unwinder->frame_pointer, nested))
 		return true;
 	for (int i = 1; i <= FRAME_POINTER_WORDS; i++) {
 		const remote_addr at = slot - 8 * i;
@@ -207,14 +208,21 @@ static bool scan(struct unwinder *unwinder, const struct place *place, size_t co
 	return found;
 }
 
+/* The first anchor from SP on; 0: there is none. */
+static remote_addr anchor_from(const struct unwinder *unwinder, remote_addr sp)
+{
+	uint64_t nearest = UINT64_MAX;
+	for (size_t i = 0; i < unwinder->anchor_count; i++)
+		if (unwinder->anchors[i] >= sp && unwinder->anchors[i] - sp < nearest)
+			nearest = unwinder->anchors[i] - sp;
+	return nearest == UINT64_MAX ? 0 : sp + nearest;
+}
+
 /* How many words above SP the frame can have: an anchor lies in one further out. */
 static size_t words_to_anchor(const struct unwinder *unwinder, remote_addr sp)
 {
-	uint64_t nearest = 8 * (uint64_t)SCAN_WORDS;
-	for (size_t i = 0; i < unwinder->anchor_count; i++)
-		if (unwinder->anchors[i] - sp < nearest)
-			nearest = unwinder->anchors[i] - sp;
-	return nearest / 8;
+	const remote_addr anchor = anchor_from(unwinder, sp);
+	return anchor && anchor - sp < 8 * (uint64_t)SCAN_WORDS ? (anchor - sp) / 8 : SCAN_WORDS;
 }
 
 /*
@@ -282,6 +290,10 @@ bool guess_caller(struct unwinder *unwinder, struct registers *registers, bool *
 		frame->signal_frame = *exact = true;
 		return true;
 	}
+	/* Code without information that leaves RBP alone may have called more of its kind. */
+	if (registers->known >> REGISTER_RBP & 1)
+		unwinder->frame_pointer = registers->value[REGISTER_RBP];
+	unwinder->next_anchor = anchor_from(unwinder, registers->value[REGISTER_RSP]);
 	if (!(bad_call ? find_bad_caller(unwinder, registers, &caller)
 		       : find_caller(unwinder, registers, *exact, 0, &caller)))
 		return false;

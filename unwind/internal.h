@@ -128,6 +128,9 @@ struct unwinder {
 	size_t guess_walks, guess_steps, guess_words; /* left in this call */
 	const remote_addr *anchors;		      /* which no guess steps over */
 	size_t anchor_count;
+	remote_addr
+		next_anchor; /* of a trial: it is proved by the frame that this lies in; 0: none */
+	uint64_t frame_pointer; /* RBP where it was last known; 0: nowhere */
 };
 
 /* How to step from the instruction at this address (PC-1 for a return address). Never NULL; valid

@@ -141,15 +141,34 @@ static bool is_entry_point(struct unwinder *unwinder, const struct place *place)
 	return module && module->entry && pc - module->load_bias - module->entry < ENTRY_SIZE;
 }
 
+/*
+ * A trial has come to an activation that is known to be on the stack; or through several frames to
+ * code made at run time, which has no information to go on by: no stale word leads so far.
+ */
+static bool is_proved(struct unwinder *unwinder, const struct place *place, remote_addr sp,
+		      size_t steps)
+{
+	enum { STEPS_ENOUGH = 3 };
+	const remote_addr anchor = unwinder->next_anchor;
+	if (anchor && anchor >= sp && anchor < place->sp)
+		return true;
+	if (steps < STEPS_ENOUGH)
+		return false;
+	const struct mapping *const mapping = module_table_find(unwinder->modules, place->pc - 1);
+	return mapping && mapping->module && mapping->module->origin == MODULE_OF_JIT;
+}
+
 static enum unwind_end walk_by_information(struct unwinder *unwinder, struct registers *registers,
 					   bool *exact, struct unwind_stack *stack)
 {
 	struct place place = {.exact = *exact};
+	size_t steps = 0;
 	unwinder->registers = *registers;
 	if (unw_init_remote(&place.cursor, unwinder->space, unwinder) < 0)
 		return UNWIND_END_REGISTER;
 	place_refresh(&place);
 	while (may_go_on(unwinder, stack)) {
+		const remote_addr sp = place.sp;
 		const struct unwind_row *const row =
 			row_find(unwinder, place.exact ? place.pc : place.pc - 1);
 		const bool distrusted = unwinder->distrust_leaf && stack && stack->count == 0;
@@ -166,6 +185,8 @@ static enum unwind_end walk_by_information(struct unwinder *unwinder, struct reg
 		*exact = place.exact;
 		if (end != UNWIND_END_LIMIT)
 			return end;
+		if (!stack && is_proved(unwinder, &place, sp, ++steps))
+			return UNWIND_END_OUTERMOST;
 		if (stack)
 			stack->frames[stack->count - 1].cfa = place.sp;
 	}
@@ -217,6 +238,7 @@ bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 		rows_flush(unwinder);
 	unwinder->generation = unwinder->modules->generation;
 	unwinder->memory = memory;
+	unwinder->frame_pointer = 0;
 	unwinder->guess_walks = 2000;
 	unwinder->guess_steps = 200000;
 	unwinder->guess_words = 1 << 20;
