@@ -278,12 +278,20 @@ static void apply_relr(struct elf_image *image, const struct dynamic *dynamic)
 
 static bool in_dynamic_names(const struct elf_image *image, const char *word)
 {
+	uint64_t left = image->strings_size;
 	size_t size;
-	const uint8_t *strings = image_bytes(image, image->strings, &size);
 
-	if (size > image->strings_size)
-		size = image->strings_size;
-	return strings && memmem(strings, size, word, strlen(word));
+	/* What rewrites executables puts them across two segments (patchelf). */
+	for (uint64_t at = image->strings; left; at += size, left -= size) {
+		const uint8_t *strings = image_bytes(image, at, &size);
+		if (!strings)
+			return false;
+		if (size > left)
+			size = left;
+		if (memmem(strings, size, word, strlen(word)))
+			return true;
+	}
+	return false;
 }
 
 static bool in_data(const struct elf_image *image, const char *text)

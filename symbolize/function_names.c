@@ -64,9 +64,9 @@ static const char *claim_text(struct interner *texts, const struct claim *claim,
 {
 	_cleanup_strbuf_ struct strbuf out;
 
+	strbuf_init(&out);
 	if (claim->evidence == SYMBOLIZE_MODULE_SLOT)
 		return intern_text(texts, "<module>");
-	strbuf_init(&out);
 	if (claim->owner)
 		strbuf_printf(&out, "%s.", claim->owner);
 	strbuf_add_text(&out, claim->leaf);
