@@ -72,6 +72,14 @@ uint64_t image_pointer(const struct elf_image *image, uint64_t address)
 	return segment && is_pointer(segment, address) ? image_word(image, address) : 0;
 }
 
+bool image_is_reference(const struct elf_image *image, uint64_t place)
+{
+	const uint64_t pointer = image_pointer(image, place);
+
+	return pointer == image_word(image, place) &&
+	       (pointer < image->end || pointer == IMAGE_EXTERNAL);
+}
+
 const char *image_text(const struct elf_image *image, uint64_t address)
 {
 	const struct image_segment *segment = segment_of(image, address, 1);
@@ -98,6 +106,16 @@ bool image_is_function(const struct elf_image *image, uint64_t address)
 bool image_is_function_slot(const struct elf_image *image, uint64_t address)
 {
 	return !address || address == IMAGE_EXTERNAL || image_is_function(image, address);
+}
+
+bool image_is_object(const struct elf_image *image, uint64_t type)
+{
+	const uint64_t count = image_word(image, type - 8);
+
+	if (!count)
+		return image_word(image, type - 16) >> 32 == UINT32_MAX;
+	return ((uint32_t)count == 1 || (uint32_t)count >= UINT32_MAX >> 2) &&
+	       !(count >> 32 & 0xffff);
 }
 
 static void each_text_of(const struct elf_image *image, const struct image_segment *segment,
@@ -168,6 +186,8 @@ static bool load_segments(struct elf_image *image, Elf *elf, bool relocated, GEl
 		if (header.p_filesz > left || image->count == IMAGE_SEGMENTS ||
 		    header.p_vaddr + header.p_filesz < header.p_vaddr)
 			return false;
+		if (header.p_vaddr + header.p_memsz > image->end)
+			image->end = header.p_vaddr + header.p_memsz;
 		left -= header.p_filesz;
 		add_segment(image, elf, &header, relocated);
 	}

@@ -23,16 +23,6 @@ static const char *name_at(const struct elf_image *image, uint64_t place)
 	return pointer ? image_text(image, pointer) : NULL;
 }
 
-/* NULL, or a pointer to somewhere: a text may be empty. */
-static bool is_pointer_or_null(const struct elf_image *image, uint64_t place)
-{
-	size_t size;
-	const uint64_t pointer = image_pointer(image, place);
-
-	return !image_word(image, place) || pointer == IMAGE_EXTERNAL ||
-	       (pointer && image_bytes(image, pointer, &size));
-}
-
 bool method_is(const struct elf_image *image, uint64_t place)
 {
 	const char *name = name_at(image, place);
@@ -40,7 +30,7 @@ bool method_is(const struct elf_image *image, uint64_t place)
 
 	return name && flags && flags <= METHOD_FLAGS && is_identifier(name, false) &&
 	       image_is_function(image, image_pointer(image, place + 8)) &&
-	       is_pointer_or_null(image, place + 24);
+	       image_is_reference(image, place + 24);
 }
 
 bool property_is(const struct elf_image *image, uint64_t place)
@@ -52,7 +42,7 @@ bool property_is(const struct elf_image *image, uint64_t place)
 	return name && (get || set) && is_identifier(name, false) &&
 	       get == image_word(image, place + 8) && set == image_word(image, place + 16) &&
 	       image_is_function_slot(image, get) && image_is_function_slot(image, set) &&
-	       is_pointer_or_null(image, place + 24);
+	       image_is_reference(image, place + 24);
 }
 
 void methods_claim(struct claims *claims, const struct elf_image *image, uint64_t array,
@@ -110,9 +100,11 @@ static bool module_is(const struct elf_image *image, uint64_t name)
 	for (uint64_t member = MODULE_TRAVERSE; member <= MODULE_FREE; member += 8)
 		if (!image_is_function_slot(image, image_word(image, name + member)))
 			return false;
-	return size >= -1 && size < 1 << 24 && is_pointer_or_null(image, name + MODULE_DOC) &&
-	       is_pointer_or_null(image, name + MODULE_METHODS) &&
-	       is_pointer_or_null(image, name + MODULE_SLOTS) &&
+	return image_is_object(image, name + (uint64_t)(int64_t)MODULE_TYPE) && size >= -1 &&
+	       size < 1 << 24 && !image_is_function(image, image_word(image, name + MODULE_DOC)) &&
+	       image_is_reference(image, name + MODULE_DOC) &&
+	       image_is_reference(image, name + MODULE_METHODS) &&
+	       image_is_reference(image, name + MODULE_SLOTS) &&
 	       (image_word(image, name + MODULE_METHODS) || image_word(image, name + MODULE_SLOTS));
 }
 
@@ -140,6 +132,7 @@ bool module_claim(struct claims *claims, const struct elf_image *image, uint64_t
 	if (!text || !module_is(image, name) || !is_identifier(text, true))
 		return false;
 	const struct owner owner = {.module = intern_text(claims->texts, text)};
+	claims->module = owner.module;
 	methods_claim(claims, image, image_pointer(image, name + MODULE_METHODS), &owner);
 	claim_module_slots(claims, image, image_pointer(image, name + MODULE_SLOTS), &owner);
 	return true;

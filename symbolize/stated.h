@@ -31,6 +31,7 @@ struct image_segment {
 struct elf_image {
 	struct image_segment segments[IMAGE_SEGMENTS];
 	size_t count;
+	uint64_t end;			/* of all memory, also of what the file has no bytes of */
 	struct interval_list functions; /* the FDEs, by start */
 	uint64_t symbols, strings, strings_size;
 	bool python2;	 /* of Python 2, where some tables have other members */
@@ -49,6 +50,9 @@ uint64_t image_word(const struct elf_image *image, uint64_t address);
 /* The same where it is a pointer to something, be it IMAGE_EXTERNAL; 0: it is none. */
 uint64_t image_pointer(const struct elf_image *image, uint64_t address);
 
+/* True for NULL, another module's symbol, and a pointer to anywhere in the module. */
+bool image_is_reference(const struct elf_image *image, uint64_t place);
+
 /* Bytes of the file from the address on, and how many there are; NULL: none. */
 const uint8_t *image_bytes(const struct elf_image *image, uint64_t address, size_t *size);
 
@@ -63,6 +67,13 @@ bool image_is_function(const struct elf_image *image, uint64_t address);
 
 /* The same, or NULL, or a function of another module: what stands in a table of functions. */
 bool image_is_function_slot(const struct elf_image *image, uint64_t address);
+
+/*
+ * Does a static object's reference count stand before the pointer to its type? It is 1, or so large
+ * that it stands for ever, with flags above bit 48 (3.14). Free-threaded builds have it in two
+ * halves: the thread's own, all ones, and 0.
+ */
+bool image_is_object(const struct elf_image *image, uint64_t type);
 
 /* Calls visit with the place of each pointer to a text, in ascending order. */
 void image_each_text(const struct elf_image *image,
@@ -88,6 +99,7 @@ struct claims {
 	struct claim *items;
 	size_t count, capacity;
 	size_t steps;
+	const char *module; /* as its definition has it; NULL: there is none */
 };
 
 void claims_init(struct claims *claims);
@@ -140,6 +152,7 @@ struct function_name {
 	enum symbolize_evidence evidence;
 	int layer;
 	bool uncertain, helper, slot;
+	bool bare; /* without the module, and without the class perhaps */
 };
 
 /* One for each of image->functions. */
@@ -157,6 +170,60 @@ void function_names_release(struct function_names *functions);
 /* "outer.lambda" -> "outer.<lambda>", "__pyx_fuse_0axpy" -> "axpy[0]": a name in a module of
  * Cython's as its author wrote it; interned. */
 const char *cython_shown_name(struct interner *texts, const char *name);
+
+/* ---- what the code tells: code_facts.c ---------------------------------------------------- */
+
+enum code_link {
+	LINK_CALL,
+	LINK_REFERENCE, /* the function's address is taken */
+	LINK_BRANCH,	/* under a condition, or into the middle */
+	LINK_JUMP,	/* to the start */
+};
+
+/* From one function to another; numbers are those of image->functions. */
+struct code_edge {
+	uint32_t from, to;
+	enum code_link link;
+};
+
+/* A function uses a text that looks like a dotted name. */
+struct text_use {
+	uint32_t function;
+	uint64_t text;
+	uint64_t callee; /* called with it as its first argument; 0: not told */
+	uint64_t second; /* the second argument; 0: not told */
+};
+
+struct code_facts {
+	struct code_edge *edges;
+	size_t edge_count, edge_capacity;
+	struct text_use *uses;
+	size_t use_count, use_capacity;
+	size_t steps;
+};
+
+/* Reads all code of the image once. */
+void code_facts_read(struct code_facts *facts, const struct elf_image *image);
+void code_facts_release(struct code_facts *facts);
+
+/* ---- parts: split_functions.c -------------------------------------------------------------- */
+
+/*
+ * For each function the number of the one that it is a part of (compilers move code that is not
+ * likely to be executed away from the rest), or its own. Freed by the caller.
+ */
+uint32_t *split_functions_find(const struct elf_image *image, const struct code_facts *facts,
+			       const struct function_names *functions);
+
+/* ---- what Cython's code tells: traceback_names.c ------------------------------------------- */
+
+/*
+ * Adds the names that functions put into tracebacks, and qualifies those of their wrappers.
+ * `wholes`: of split_functions_find; module: as its definition has it, NULL: not told.
+ */
+void traceback_names_add(struct function_names *functions, const struct elf_image *image,
+			 const struct code_facts *facts, const uint32_t *wholes,
+			 const char *module);
 
 /* ---- the names: stated_names.c ------------------------------------------------------------ */
 

@@ -97,6 +97,23 @@ static void write_names(struct stated_names *names, const struct function_names 
 	table_release(&writer.known);
 }
 
+/* What the code adds to what the tables say. */
+static void read_code(struct function_names *functions, const struct elf_image *image,
+		      const char *module)
+{
+	struct code_facts facts;
+
+	code_facts_read(&facts, image);
+	uint32_t *wholes = split_functions_find(image, &facts, functions);
+	if (image->cython)
+		traceback_names_add(functions, image, &facts, wholes, module);
+	for (size_t i = 0; i < functions->count; i++)
+		if (!functions->items[i].name)
+			functions->items[i] = functions->items[wholes[i]];
+	free(wholes);
+	code_facts_release(&facts);
+}
+
 void stated_names_build(struct stated_names *names, Elf *elf)
 {
 	struct elf_image image;
@@ -109,6 +126,8 @@ void stated_names_build(struct stated_names *names, Elf *elf)
 		struct search search = {.image = &image, .claims = &claims};
 		image_each_text(&image, look_at, &search);
 		function_names_init(&functions, &image, &claims);
+		if (claims.count)
+			read_code(&functions, &image, claims.module);
 		write_names(names, &functions, &image);
 		function_names_release(&functions);
 		claims_release(&claims);

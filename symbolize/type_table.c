@@ -157,37 +157,20 @@ static bool has_plausible_slots(const struct elf_image *image, uint64_t name)
 	       image_pointer(image, name + PROPERTIES);
 }
 
-/* A suite, an array or NULL: nothing that is code or no address at all. */
-static bool has_plausible_tables(const struct elf_image *image, uint64_t name)
+static bool has_plausible_suites(const struct elf_image *image, uint64_t name)
 {
-	size_t size;
-
-	for (int suite = 1; suite < SUITES; suite++) {
-		const uint64_t place = name + (uint64_t)suite_offsets[suite];
-		const uint64_t table = image_pointer(image, place);
-		if (suite == ASYNC && image->python2)
-			continue;
-		if (table != image_word(image, place) ||
-		    (table && table != IMAGE_EXTERNAL && !image_bytes(image, table, &size)))
+	for (int suite = 1; suite < SUITES; suite++)
+		if (!(suite == ASYNC && image->python2) &&
+		    !image_is_reference(image, name + (uint64_t)suite_offsets[suite]))
 			return false;
-	}
 	return true;
 }
 
-/*
- * What stands before tp_name: reference count, type and size, as the compiler put them there. The
- * count is 1, or so large that it stands for ever, with flags above bit 48 (3.14). Free-threaded
- * builds have it in two halves: the thread's own, all ones, and 0.
- */
+/* What stands before tp_name: the head of an object, then its size. */
 static bool has_object_head(const struct elf_image *image, uint64_t name)
 {
-	const uint64_t count = image_word(image, name - 24);
-	const bool shared = !count && image_word(image, name - 32) >> 32 == UINT32_MAX;
-	const bool plain = ((uint32_t)count == 1 || (uint32_t)count >= UINT32_MAX >> 2) &&
-			   !(count >> 32 & 0xffff);
-
-	return (plain || shared) && !image_word(image, name - 8) &&
-	       image_pointer(image, name - 16) == image_word(image, name - 16);
+	return image_is_object(image, name - 16) && !image_word(image, name - 8) &&
+	       image_is_reference(image, name - 16);
 }
 
 static bool type_is(const struct elf_image *image, uint64_t name)
@@ -195,7 +178,7 @@ static bool type_is(const struct elf_image *image, uint64_t name)
 	return has_object_head(image, name) && !(image_word(image, name + FLAGS) >> 32) &&
 	       image_word(image, name + BASIC_SIZE) < 1 << 24 &&
 	       image_word(image, name + ITEM_SIZE) < 1 << 16 && has_plausible_slots(image, name) &&
-	       has_plausible_tables(image, name);
+	       has_plausible_suites(image, name);
 }
 
 bool type_claim(struct claims *claims, const struct elf_image *image, uint64_t name)

@@ -46,7 +46,10 @@ static const char *const cases[][2] = {
 	{"_", "_"},
 	{"", ""},
 	{".text", ".text"},
-	{"bad\xff" "byte", "bad\xef\xbf\xbd" "byte"},
+	{"bad\xff"
+	 "byte",
+	 "bad\xef\xbf\xbd"
+	 "byte"},
 	{"two\nlines", "two lines"},
 };
 
@@ -79,7 +82,8 @@ static void a_name_that_stands_for_gigabytes_is_left_as_it_is(void **state)
 		if (i == 2) {
 			char whole[1024];
 			snprintf(whole, sizeof(whole), "%sEvv", name);
-			assert_memory_equal(symbolize_demangle(interner, whole), "f<std::pair<", 12);
+			assert_memory_equal(symbolize_demangle(interner, whole), "f<std::pair<",
+					    12);
 		}
 	}
 	strcat(name, "Evv");
@@ -90,8 +94,8 @@ static void a_name_that_stands_for_gigabytes_is_left_as_it_is(void **state)
 
 static void names_of_any_length_and_depth_are_survived(void **state)
 {
-	static const char *const units[] = {"P", "N3foo", "I", "F", "1a", "X", "S_", "T_", "L",
-					    "_R", "C", "INvC1a1b", "(", "."};
+	static const char *const units[] = {"P",  "N3foo", "I",	 "F", "1a",	  "X", "S_",
+					    "T_", "L",	   "_R", "C", "INvC1a1b", "(", "."};
 	struct interner *interner = interner_new();
 	const size_t size = 1 << 20;
 	char *name = malloc(size + 16);

@@ -16,13 +16,16 @@ static int set_up(void **state)
 {
 	(void)state;
 	make_folder(folder);
-	return shell("cd '%s' && for i in $(seq 1500); do echo "
-		     "\"struct s$i { int a, *b; struct s$i *c; }; struct s$i N(v$i);\"; done > big.h;"
-		     "for u in a b c; do printf '%%s\n' '#define N(x) '$u'##x\n#define P(x) '$u'##x\n#include \"big.h\"\n"
-		     "static inline int twice(int x) { return x ? x * 2 + '$u'v1.a : 3; }\n"
-		     "__attribute__((noinline)) int P(far)(int x) { return twice(x) ^ 5; }\n"
-		     "int P(near)(int x)\n{\n\tfor (int i = 0; i < x; i++)\n\t\tx ^= P(far)(twice(i));\n"
-		     "\treturn x;\n}' > $u.c; done", folder);
+	return shell(
+		"cd '%s' && for i in $(seq 1500); do echo "
+		"\"struct s$i { int a, *b; struct s$i *c; }; struct s$i N(v$i);\"; done > big.h;"
+		"for u in a b c; do printf '%%s\n' '#define N(x) '$u'##x\n#define P(x) "
+		"'$u'##x\n#include \"big.h\"\n"
+		"static inline int twice(int x) { return x ? x * 2 + '$u'v1.a : 3; }\n"
+		"__attribute__((noinline)) int P(far)(int x) { return twice(x) ^ 5; }\n"
+		"int P(near)(int x)\n{\n\tfor (int i = 0; i < x; i++)\n\t\tx ^= P(far)(twice(i));\n"
+		"\treturn x;\n}' > $u.c; done",
+		folder);
 }
 
 static int tear_down(void **state)
@@ -105,18 +108,20 @@ static void compare_all(int first, int step)
 
 static void answers_are_those_of_the_uncompressed_library(void **state)
 {
-	static const struct { const char *flags, *removed; } rows[] = {
-		{"-gdwarf-5", ".none"}, {"-gdwarf-4", ".none"}, {"-gdwarf-5 -flto", ".none"},
-		{"-gdwarf-5 -O0", ".none"}, {"-gdwarf-5", ".debug_aranges"},
-		{"-gdwarf-5", ".eh_frame_hdr"},
+	static const struct {
+		const char *flags, *removed;
+	} rows[] = {
+		{"-gdwarf-5", ".none"},		 {"-gdwarf-4", ".none"},
+		{"-gdwarf-5 -flto", ".none"},	 {"-gdwarf-5 -O0", ".none"},
+		{"-gdwarf-5", ".debug_aranges"}, {"-gdwarf-5", ".eh_frame_hdr"},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		if (shell("cd '%s' && rm -f plain.so compressed.so && gcc -O2 %s -fPIC -shared -w "
 			  "-o plain.so a.c x.c b.c c.c 2>/dev/null && objcopy -R %s "
-			  "--compress-debug-sections=zlib plain.so compressed.so", folder,
-			  rows[i].flags, rows[i].removed)) {
+			  "--compress-debug-sections=zlib plain.so compressed.so",
+			  folder, rows[i].flags, rows[i].removed)) {
 			printf("skipped: cannot build with %s\n", rows[i].flags);
 			continue;
 		}
@@ -131,8 +136,10 @@ static size_t unit_offsets(uint64_t *offsets, size_t size)
 	char command[256];
 	size_t count = 0;
 
-	snprintf(command, sizeof(command), "readelf --debug-dump=info --dwarf-depth=1 '%s/plain.so' "
-		 "| sed -n 's/.*Compilation Unit @ offset \\(0x\\)*\\([0-9a-f]*\\):/\\2/p'", folder);
+	snprintf(command, sizeof(command),
+		 "readelf --debug-dump=info --dwarf-depth=1 '%s/plain.so' "
+		 "| sed -n 's/.*Compilation Unit @ offset \\(0x\\)*\\([0-9a-f]*\\):/\\2/p'",
+		 folder);
 	FILE *pipe = popen(command, "r");
 	while (count < size && fscanf(pipe, "%lx", &offsets[count]) == 1)
 		count++;
@@ -150,7 +157,8 @@ static void units_are_there_once_asked_for_and_others_are_not(void **state)
 	(void)state;
 	assert_int_equal(shell("cd '%s' && gcc -g -O2 -fPIC -shared -w -o plain.so a.c b.c c.c && "
 			       "objcopy --compress-debug-sections=zlib plain.so compressed.so",
-			       folder), 0);
+			       folder),
+			 0);
 	const size_t units = unit_offsets(offsets, 8);
 	assert_int_equal(units, 3);
 	path_of(path, "compressed.so");
@@ -189,9 +197,11 @@ static void damaged_compressed_sections_do_no_harm(void **state)
 	unsigned seed = 11;
 
 	(void)state;
-	assert_int_equal(shell("cd '%s' && gcc -g -O2 -fPIC -shared -w -o plain.so a.c x.c b.c c.c && "
-			       "objcopy --compress-debug-sections=zlib plain.so compressed.so",
-			       folder), 0);
+	assert_int_equal(
+		shell("cd '%s' && gcc -g -O2 -fPIC -shared -w -o plain.so a.c x.c b.c c.c && "
+		      "objcopy --compress-debug-sections=zlib plain.so compressed.so",
+		      folder),
+		0);
 	text_range("plain.so", &start, &size);
 	path_of(path, "compressed.so");
 	FILE *file = fopen(path, "r");
@@ -213,8 +223,8 @@ static void damaged_compressed_sections_do_no_harm(void **state)
 		file = fopen(path, "w");
 		fwrite(bytes, 1, round % 10 == 9 ? length / 2 : length, file);
 		fclose(file);
-		struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY),
-						  .root_fd = -1};
+		struct symbolize_module module = {
+			.path = path, .fd = open(path, O_RDONLY), .root_fd = -1};
 		if (symbolizer_open(symbolizer, &module, &error))
 			for (uint64_t pc = start; pc < start + size; pc += STEP)
 				symbolize_pc(symbolizer, pc, true, &result);

@@ -30,8 +30,11 @@ struct expected {
 };
 
 static const struct expected c_frames[] = {
-	{"mark_inner", 3, {{"inner", "inner", "x.c", 4}, {"middle", "middle", "x.c", 9},
-			   {"outer", "outer", "x.c", 13}}},
+	{"mark_inner",
+	 3,
+	 {{"inner", "inner", "x.c", 4},
+	  {"middle", "middle", "x.c", 9},
+	  {"outer", "outer", "x.c", 13}}},
 	{"mark_outer", 1, {{"outer", "outer", "x.c", 14}}},
 	{"mark_cold", 1, {{"split", "split.cold", "x.c", 21}}},
 	{"mark_hidden", 1, {{"hidden", "hidden", "x.c", 27}}},
@@ -40,22 +43,22 @@ static const struct expected c_frames[] = {
 
 static const struct expected cxx_frames[] = {
 	{"mark_box", 1, {{"shop::Box<int>::get", "_ZN4shop3BoxIiE3getEi", "y.cc", 11}}},
-	{"mark_secret", 1, {{"shop::(anonymous namespace)::secret",
-			     "_ZN4shop12_GLOBAL__N_16secretEi", "y.cc", 16}}},
+	{"mark_secret",
+	 1,
+	 {{"shop::(anonymous namespace)::secret", "_ZN4shop12_GLOBAL__N_16secretEi", "y.cc", 16}}},
 	{"mark_local", 1, {{"local(int)::L::go", "_ZZ5localiEN1L2goEi", "y.cc", 21}}},
 };
 
 /* Compiles to full.so, then runs the commands that make x.so of it, in the folder. */
-static void build(const char *compiler, const char *source, const char *flags,
-		  const char *commands)
+static void build(const char *compiler, const char *source, const char *flags, const char *commands)
 {
 	assert_int_equal(shell("cd '%s' && rm -rf *.so *.debug .debug usr && %s -O2 -g -fPIC "
 			       "-shared -Wl,--build-id %s -o full.so %s && cp full.so x.so && %s",
-			       folder, compiler, flags, source, commands), 0);
+			       folder, compiler, flags, source, commands),
+			 0);
 }
 
-static struct symbolizer *open_module(struct interner *interner, const char *root,
-				      const char *path)
+static struct symbolizer *open_module(struct interner *interner, const char *root, const char *path)
 {
 	struct symbolizer *symbolizer = symbolizer_new(interner);
 	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY), .root_fd = -1};
@@ -99,8 +102,7 @@ static void expect(struct symbolizer *symbolizer, const struct expected *expecte
 	}
 }
 
-static void expect_all(const struct expected *expected, size_t count, const char *root,
-		       bool lines)
+static void expect_all(const struct expected *expected, size_t count, const char *root, bool lines)
 {
 	struct interner *interner = interner_new();
 	char path[128];
@@ -117,9 +119,8 @@ static const char to_build_id[] =
 	"id=$(readelf -n full.so | sed -n 's/.*Build ID: //p') && "
 	"d=usr/lib/debug/.build-id/$(echo $id | cut -c1-2) && mkdir -p $d && "
 	"objcopy --only-keep-debug full.so $d/$(echo $id | cut -c3-).debug && strip x.so";
-static const char to_link[] =
-	"objcopy --only-keep-debug full.so x.debug && strip x.so && "
-	"objcopy --add-gnu-debuglink=x.debug x.so";
+static const char to_link[] = "objcopy --only-keep-debug full.so x.debug && strip x.so && "
+			      "objcopy --add-gnu-debuglink=x.debug x.so";
 
 static const struct {
 	const char *flags, *commands;
@@ -239,12 +240,12 @@ static void bytes_without_section_headers_are_symbolized_as_far_as_they_go(void 
 	FILE *file = fopen(path, "r");
 	const size_t size = fread(bytes, 1, sizeof(bytes), file);
 	fclose(file);
-	struct symbolize_module module = {.path = "[x]", .fd = -1, .bytes = bytes,
-					  .bytes_size = size, .root_fd = -1};
+	struct symbolize_module module = {
+		.path = "[x]", .fd = -1, .bytes = bytes, .bytes_size = size, .root_fd = -1};
 	assert_true(symbolizer_open(symbolizer, &module, &error));
 	expect(symbolizer, &c_frames[0], true);
-	memset(bytes + 0x28, 0, 8);   /* e_shoff */
-	memset(bytes + 0x3c, 0, 4);   /* e_shnum, e_shstrndx */
+	memset(bytes + 0x28, 0, 8); /* e_shoff */
+	memset(bytes + 0x3c, 0, 4); /* e_shnum, e_shstrndx */
 	assert_true(symbolizer_open(symbolizer, &module, &error));
 	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, &result);
 	assert_int_equal(result.count, 0);
@@ -264,7 +265,9 @@ static void the_module_that_is_open_is_not_opened_again(void **state)
 	(void)state;
 	build("gcc", "x.c", "", ":");
 	snprintf(path, sizeof(path), "%s/x.so", folder);
-	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY), .root_fd = -1,
+	struct symbolize_module module = {.path = path,
+					  .fd = open(path, O_RDONLY),
+					  .root_fd = -1,
 					  .build_id = {.bytes = {1, 2, 3}, .size = 20}};
 	assert_true(symbolizer_open(symbolizer, &module, &error));
 	close(module.fd);
@@ -286,8 +289,11 @@ static void what_is_not_an_elf_file_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		struct symbolize_module module = {.path = "x", .fd = -1, .bytes = texts[i],
-						  .bytes_size = strlen(texts[i]), .root_fd = -1};
+		struct symbolize_module module = {.path = "x",
+						  .fd = -1,
+						  .bytes = texts[i],
+						  .bytes_size = strlen(texts[i]),
+						  .root_fd = -1};
 		struct error error = {.kind = ERROR_NONE};
 		assert_false(symbolizer_open(symbolizer, &module, &error));
 		assert_int_equal(error.kind, ERROR_CORRUPT);

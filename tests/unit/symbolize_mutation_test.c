@@ -16,7 +16,8 @@ static int set_up(void **state)
 	(void)state;
 	make_folder(folder);
 	return shell("cd '%s' && gcc -O2 -g -fPIC -shared -o x.so x.c && "
-		     "g++ -O2 -g -fPIC -shared -o y.so y.cc", folder);
+		     "g++ -O2 -g -fPIC -shared -o y.so y.cc",
+		     folder);
 }
 
 static int tear_down(void **state)
@@ -69,14 +70,19 @@ static void damaged_files_neither_crash_nor_hang(void **state)
 	(void)state;
 	alarm(120);
 	for (int round = 0; round < ROUNDS; round++) {
-		struct symbolize_module module = {.path = "x.so", .fd = -1, .bytes = bytes,
-						  .bytes_size = size, .root_fd = -1};
+		struct symbolize_module module = {.path = "x.so",
+						  .fd = -1,
+						  .bytes = bytes,
+						  .bytes_size = size,
+						  .root_fd = -1};
 		struct error error;
 		memcpy(bytes, original, size);
 		/* Half of the flips hit the headers, the section headers or the debug sections. */
 		for (int i = 0; i < 1 + round % 20; i++) {
-			const size_t start = round % 4 == 0 ? 0 : round % 4 == 1 ? size - 2500 :
-					     round % 4 == 2 ? 0x3000 : 0;
+			const size_t start = round % 4 == 0   ? 0
+					     : round % 4 == 1 ? size - 2500
+					     : round % 4 == 2 ? 0x3000
+							      : 0;
 			const size_t span = round % 4 == 0 ? 0x300 : size - start;
 			bytes[start + next_random(&seed) % span] = (char)next_random(&seed);
 		}
@@ -153,8 +159,10 @@ static void addr2line_agrees_on_every_seventh_address(void **state)
 	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY), .root_fd = -1};
 	assert_true(symbolizer_open(symbolizer, &module, &error));
 	close(module.fd);
-	snprintf(line, sizeof(line), "i=%lu; while [ $i -lt %lu ]; do printf '%%x\\n' $i; "
-		 "i=$((i + 7)); done | addr2line -afie '%s'", start, start + size, path);
+	snprintf(line, sizeof(line),
+		 "i=%lu; while [ $i -lt %lu ]; do printf '%%x\\n' $i; "
+		 "i=$((i + 7)); done | addr2line -afie '%s'",
+		 start, start + size, path);
 	pipe = popen(line, "r");
 	assert_non_null(fgets(line, sizeof(line), pipe));
 	for (unsigned long pc = start; pc < start + size; pc += 7) {
@@ -171,8 +179,8 @@ static void addr2line_agrees_on_every_seventh_address(void **state)
 		if (!same && shown++ < 10)
 			printf("differs at 0x%lx: %s %s:%d (%zu), addr2line %s %s:%d (%zu)\n", pc,
 			       result.frames[0].linkage, result.frames[0].file,
-			       result.frames[0].line, result.count, levels[0].name,
-			       levels[0].file, levels[0].line, count);
+			       result.frames[0].line, result.count, levels[0].name, levels[0].file,
+			       levels[0].line, count);
 	}
 	pclose(pipe);
 	printf("%zu of %zu addresses agree with addr2line\n", agreed, compared);

@@ -57,6 +57,50 @@ static const char tables_source[] =
 	"long PyInit_shapes(long x) { return nobody(x) + (long)&lone + "
 	"PyModule_Create2(&definition); }\n";
 
+/*
+ * What Cython makes, as far as it matters here: every function that can raise ends in a call of
+ * add_traceback with its own name, those that are inlined into it with theirs.
+ */
+static const char cython_source[] =
+	"typedef long word;\n"
+	"struct method { const char *name; void *function; int flags; const char *doc; };\n"
+	"extern long PyModule_Create2(), PyObject_Call();\n"
+	"const char *runtime(void) { return \"cython_runtime\"; }\n"
+	"static __attribute__((noipa)) void add_traceback(const char *name, int c_line, int line,\n"
+	"	const char *file) { PyObject_Call(name, c_line, line, file); }\n"
+	"#define FAIL(name, line) ({ add_traceback(name, 0, line, \"pkg/mod.pyx\"); 0; })\n"
+	"#define F static __attribute__((noipa)) long\n"
+	"static inline __attribute__((always_inline)) long helper(long x) { return x > 3 ?\n"
+	"	PyObject_Call(x) : FAIL(\"pkg.mod.helper\", 3); }\n"
+	"F own_helper(long x) { return helper(x) + 1; }\n"
+	"F go_body(long x) { return PyObject_Call(x) ?: FAIL(\"pkg.mod.Hopper.go\", 5); }\n"
+	"F go(long x) { return go_body(x) ?: 4; }\n"
+	"F both(long x) { return PyObject_Call(helper(x)) ?: FAIL(\"pkg.mod.both\", 7); }\n"
+	"F outer_inner(long x) { return PyObject_Call(x) ?: FAIL(\"pkg.mod.outer.lambda\", 9); }\n"
+	"F fused(long x) { return PyObject_Call(x) ?: FAIL(\"pkg.mod.axpy\", 9); }\n"
+	"F generator(long x) { return PyObject_Call(x) ?: FAIL(\"items\", 11); }\n"
+	"F items(long x) { return PyObject_Call(generator) ?: FAIL(\"pkg.mod.Hopper.items\", 10); "
+	"}\n"
+	"F view(long x) { return PyObject_Call(x) ?: FAIL(\"View.MemoryView.array.get\", 1); }\n"
+	"F silent(long x) { return x + 1; }\n"
+	"F chilly(long x) { if (__builtin_expect(PyObject_Call(x) == 7, 0)) {\n"
+	"	PyObject_Call(1); asm volatile(\"mark_cold: nop\"); FAIL(\"pkg.mod.chilly\", 12); "
+	"}\n"
+	"	return PyObject_Call(2); }\n"
+	"static struct method mdef_go = {\"go\", go, 4, 0}, mdef_items = {\"items\", items, 4, "
+	"0},\n"
+	"	mdef_fused = {\"__pyx_fuse_1axpy\", fused, 1, 0};\n"
+	"static struct method none[1]; struct { int slot; void *value; } slots[] = {{2, silent}, "
+	"{0}};\n"
+	"struct { word count; void *type, *init; word index; void *copy; const char *name, *doc; "
+	"word size;\n"
+	"	void *methods, *slots, *rest[3]; } definition = {1, 0, 0, 0, 0, \"mod\", 0, 0, "
+	"none, slots};\n"
+	"long PyInit_mod(long x) {\n"
+	"	return (long)&mdef_go + (long)&mdef_items + (long)&mdef_fused + "
+	"PyModule_Create2(&definition)\n"
+	"	+ both(x) + own_helper(x) + outer_inner(x) + view(x) + silent(x) + chilly(x); }\n";
+
 /* How the head of an object looks, and what the linker is told. */
 static const struct build {
 	const char *name, *flags;
@@ -216,12 +260,60 @@ static void symbols_come_first(void **state)
 	release_world(&world);
 }
 
+static const struct {
+	const char *symbol, *name;
+	enum symbolize_evidence evidence;
+	bool uncertain, helper;
+	int layer;
+} made_by_cython[] = {
+	{"go", "Hopper.go", SYMBOLIZE_METHOD, false, false, 4},
+	{"go_body", "Hopper.go", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"items", "Hopper.items", SYMBOLIZE_METHOD, false, false, 4},
+	{"generator", "Hopper.items", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"fused", "axpy[1]", SYMBOLIZE_METHOD, false, false, 4},
+	{"outer_inner", "outer.<lambda>", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"own_helper", "helper", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"both", "both", SYMBOLIZE_TRACEBACK, true, false, 6},
+	{"view", "View.MemoryView.array.get", SYMBOLIZE_TRACEBACK, false, true, 6},
+	{"chilly", "chilly", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"mark_cold", "chilly", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"silent", "<module>", SYMBOLIZE_MODULE_SLOT, false, false, 2},
+	{"add_traceback", NULL, 0, false, false, 0},
+};
+
+static void tracebacks_name_functions(void **state)
+{
+	struct world world;
+
+	(void)state;
+	assert_true(build_world(&world, cython_source, "-shared -fPIC"));
+	open_module(&world, world.stripped);
+	for (size_t i = 0; i < sizeof(made_by_cython) / sizeof(*made_by_cython); i++) {
+		const char *wanted = made_by_cython[i].name;
+		struct symbolize_stated stated;
+		const bool found = symbolize_stated_name(
+			world.symbolizer, mark_address(world.whole, made_by_cython[i].symbol),
+			&stated);
+		if (found != !!wanted || (found && strcmp(stated.name, wanted)))
+			fail_msg("%s: %s", made_by_cython[i].symbol, found ? stated.name : "none");
+		if (!found)
+			continue;
+		assert_true(stated.cython);
+		assert_int_equal(stated.evidence, made_by_cython[i].evidence);
+		assert_int_equal(stated.uncertain, made_by_cython[i].uncertain);
+		assert_int_equal(stated.helper, made_by_cython[i].helper);
+		assert_int_equal(stated.layer, made_by_cython[i].layer);
+	}
+	release_world(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tables_name_functions),
 		cmocka_unit_test(tables_of_free_threaded_builds_too),
 		cmocka_unit_test(symbols_come_first),
+		cmocka_unit_test(tracebacks_name_functions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
