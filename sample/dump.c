@@ -335,6 +335,7 @@ static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, s
 {
 	struct resolver *resolver =
 		resolver_new(dumper->target, dump->strings, dumper->options->internals);
+	resolver_set_fetch(resolver, dumper->options->fetch);
 	resolver_run(resolver, &dumper->decoder.frames, dumper->decoder.unwinder);
 	dump->threads = arena_alloc(&dump->arena, dumper->look_count * sizeof(*dump->threads));
 	for (size_t i = 0; i < dumper->look_count; i++) {

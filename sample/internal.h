@@ -538,6 +538,9 @@ struct resolver *resolver_new(const struct target *target, struct interner *stri
 			      bool internals);
 void resolver_free(struct resolver *resolver);
 
+/* From now on debug files are fetched from servers; NULL: nothing changes. */
+void resolver_set_fetch(struct resolver *resolver, const struct symbolize_fetch *fetch);
+
 /* Names every raw frame of the table, module by module. */
 void resolver_run(struct resolver *resolver, struct frame_table *table, struct unwinder *unwinder);
 

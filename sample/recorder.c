@@ -159,13 +159,28 @@ static void describe(struct recorder *recorder, struct profile *profile)
 	profile->native = recorder->options.native;
 }
 
+/*
+ * What was named in mid-recording (SIGUSR1) was named without debug files from servers, and is
+ * named anew when sampling is over.
+ */
+static void need_resolver(struct recorder *recorder)
+{
+	const bool fetching = recorder->options.fetch && !recorder->taker_started;
+	if (recorder->resolver && recorder->fetching == fetching)
+		return;
+	resolver_free(recorder->resolver);
+	recorder->resolver =
+		resolver_new(recorder->target, recorder->strings, recorder->options.internals);
+	recorder->fetching = fetching;
+	if (fetching)
+		resolver_set_fetch(recorder->resolver, recorder->options.fetch);
+}
+
 bool recorder_profile(struct recorder *recorder, struct profile *profile, struct error *error)
 {
 	(void)error;
 	pthread_mutex_lock(&recorder->lock);
-	if (!recorder->resolver)
-		recorder->resolver = resolver_new(recorder->target, recorder->strings,
-						  recorder->options.internals);
+	need_resolver(recorder);
 	resolver_run(recorder->resolver, &recorder->decoder.frames, recorder->decoder.unwinder);
 	profile_init(profile, recorder->strings);
 	resolver_profile(recorder->resolver, &recorder->decoder.frames, &recorder->raw, profile);

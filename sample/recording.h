@@ -58,6 +58,7 @@ struct recorder {
 	pthread_mutex_t lock;
 	struct decoder decoder;
 	struct resolver *resolver;
+	bool fetching;	    /* by that resolver */
 	struct profile raw; /* a call tree of raw frame ids */
 	struct profile_counts counts;
 	struct capture *capture;

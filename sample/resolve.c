@@ -427,6 +427,12 @@ static size_t path_of(const struct profile *raw, uint32_t node, uint32_t **ids, 
 	return depth;
 }
 
+void resolver_set_fetch(struct resolver *resolver, const struct symbolize_fetch *fetch)
+{
+	if (fetch)
+		symbolizer_set_fetch(resolver->symbolizer, fetch);
+}
+
 const char *resolver_problems(const struct resolver *resolver)
 {
 	_cleanup_strbuf_ struct strbuf text;

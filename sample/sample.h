@@ -14,6 +14,8 @@
 #include "sample/profile.h"
 #include "target/target.h"
 
+struct symbolize_fetch;
+
 struct session_options {
 	bool native;	     /* native frames merged with the Python frames */
 	bool wall;	     /* threads that are not running, too */
@@ -27,8 +29,9 @@ struct session_options {
 	enum unwinder_choice unwinder;
 	const pid_t *threads; /* only these OS threads; count 0: all */
 	size_t thread_count;
-	double rate;	     /* Hz */
-	const char *capture; /* file for raw samples; NULL: none */
+	double rate;			     /* Hz */
+	const char *capture;		     /* file for raw samples; NULL: none */
+	const struct symbolize_fetch *fetch; /* from debuginfod's servers, once sampling is over */
 };
 
 /* ---- pdump: dump.c ----------------------------------------------------------------------------

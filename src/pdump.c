@@ -5,8 +5,12 @@
 
 #include "base/log.h"
 #include "output/output.h"
+#include "src/download.h"
 #include "src/options.h"
 #include "src/report.h"
+
+/* The stacks are seen once all names are there. */
+enum { FETCH_SECONDS = 5, FETCH_MEGABYTES = 256 };
 
 static int print_dump(const struct dump *dump, const struct options *options)
 {
@@ -44,7 +48,10 @@ int main(int argc, char **argv)
 	options_apply_log(&options, "pdump");
 	struct rlimit file_limit;
 	report_raise_file_limit(&file_limit);
-	const struct session_options session = report_session_options(&options);
+	struct session_options session = report_session_options(&options);
+	struct download download;
+	download_init(&download, FETCH_SECONDS, FETCH_MEGABYTES, options.level == LOG_QUIET);
+	session.fetch = &download.fetch;
 	struct interner *strings = interner_new();
 	struct dump dump;
 	struct error error;

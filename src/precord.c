@@ -12,14 +12,16 @@
 #include "base/log.h"
 #include "output/output.h"
 #include "src/command.h"
+#include "src/download.h"
 #include "src/options.h"
 #include "src/report.h"
 
-enum { PROGRESS_MS = 250 };
+enum { PROGRESS_MS = 250, FETCH_SECONDS = 60, FETCH_MEGABYTES = 1024 };
 
 struct recording {
 	struct options options;
 	struct session_options session;
+	struct download download;
 	struct interner *strings;
 	struct recorder *recorder;
 	struct command command;
@@ -363,6 +365,9 @@ int main(int argc, char **argv)
 	options_parse_precord(argc, argv, &recording.options);
 	options_apply_log(&recording.options, "precord");
 	recording.session = report_session_options(&recording.options);
+	download_init(&recording.download, FETCH_SECONDS, FETCH_MEGABYTES,
+		      recording.options.level == LOG_QUIET);
+	recording.session.fetch = &recording.download.fetch;
 	recording.strings = interner_new();
 	block_signals(&recording);
 	report_raise_file_limit(&recording.file_limit);

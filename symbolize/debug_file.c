@@ -98,17 +98,22 @@ static bool is_expected(const struct debug_file *file, const struct expected *ex
 	return expected->has_checksum && checksum(file->fd) == expected->checksum;
 }
 
-static bool open_file(struct debug_file *file, int root_fd, const char *path,
-		      const struct expected *expected)
+static bool take_file(struct debug_file *file, int fd, const struct expected *expected)
 {
 	/* Not mapped: a file that is truncated meanwhile would kill us with SIGBUS. */
-	file->fd = open_regular(root_fd, path);
+	file->fd = fd;
 	if (file->fd >= 0)
 		file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
 	if (file->elf && elf_kind(file->elf) == ELF_K_ELF && is_expected(file, expected))
 		return true;
 	close_file(file);
 	return false;
+}
+
+static bool open_file(struct debug_file *file, int root_fd, const char *path,
+		      const struct expected *expected)
+{
+	return take_file(file, open_regular(root_fd, path), expected);
 }
 
 /* In the target's root, then in ours. */
@@ -156,7 +161,8 @@ static bool find_by_link(struct debug_file *file, const struct symbolize_module 
 	return false;
 }
 
-bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf)
+/* The ID in the file goes before what the caller knows. */
+static struct expected expected_of(const struct symbolize_module *module, Elf *elf)
 {
 	struct expected expected = {.id = module->build_id.bytes, .id_size = module->build_id.size};
 	const void *id;
@@ -166,8 +172,23 @@ bool debug_files_find(struct debug_files *files, const struct symbolize_module *
 		expected.id = id;
 		expected.id_size = size;
 	}
+	return expected;
+}
+
+bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf)
+{
+	struct expected expected = expected_of(module, elf);
+
 	return find_by_build_id(&files->debug, module, &expected) ||
 	       find_by_link(&files->debug, module, elf, &expected);
+}
+
+bool debug_files_take(struct debug_files *files, int fd, const struct symbolize_module *module,
+		      Elf *elf)
+{
+	const struct expected expected = expected_of(module, elf);
+
+	return take_file(&files->debug, fd, &expected);
 }
 
 /* ---- the alternate file ------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ static const char *const words[] = {
 	[DEBUG_PROBLEM_DWO] = "a .dwo file is not here",
 	[DEBUG_PROBLEM_DWP] = "in a .dwp file, which this libdw cannot read",
 	[DEBUG_PROBLEM_LZMA] = "compressed by LZMA, built without liblzma",
+	[DEBUG_PROBLEM_FETCHED] = "debuginfod's is not the file that was asked for",
 };
 _Static_assert(sizeof(words) / sizeof(*words) == DEBUG_PROBLEM_COUNT, "one for each");
 

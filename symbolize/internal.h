@@ -50,6 +50,7 @@ enum debug_problem {
 	DEBUG_PROBLEM_DWO,
 	DEBUG_PROBLEM_DWP,
 	DEBUG_PROBLEM_LZMA,
+	DEBUG_PROBLEM_FETCHED,
 	DEBUG_PROBLEM_COUNT
 };
 
@@ -246,6 +247,21 @@ struct mini_debug {
 bool mini_debug_open(struct mini_debug *mini, Elf *elf, enum debug_problem *problem);
 void mini_debug_close(struct mini_debug *mini);
 
+/* ---- debug files from servers: debuginfod.c ----------------------------------------------- */
+
+struct debuginfod;
+
+/* NULL: $DEBUGINFOD_URLS names no server. */
+struct debuginfod *debuginfod_new(const struct symbolize_fetch *limits);
+void debuginfod_free(struct debuginfod *debuginfod); /* NULL accepted */
+
+/* A descriptor of the file, of which nothing has been verified, the caller closes it; -1: none, or
+ * it was asked for before. NULL accepted. */
+int debuginfod_fetch(struct debuginfod *debuginfod, const struct build_id *id, const char *path);
+
+/* Why no more is asked for; "": all is well. NULL accepted. */
+const char *debuginfod_note(const struct debuginfod *debuginfod);
+
 /* ---- debug files: debug_file.c ------------------------------------------------------------ */
 
 struct debug_file {
@@ -265,6 +281,10 @@ void debug_files_release(struct debug_files *files);
 
 /* Looks for the separate debug file of the module; true: found and verified. */
 bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf);
+
+/* Takes over a file that came from elsewhere; false: it is not the module's, and is closed. */
+bool debug_files_take(struct debug_files *files, int fd, const struct symbolize_module *module,
+		      Elf *elf);
 
 /* Gives dwarf its alternate file, found and verified, or an empty one, so that libdw itself never
  * opens a path that a file names. False: it should have one, which is not here. */

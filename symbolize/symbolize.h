@@ -98,6 +98,27 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 			   struct symbolize_stated *stated);
 
 /*
+ * Debug files from the servers in $DEBUGINFOD_URLS (nothing happens where that is not set): for
+ * modules opened from now on that have no DWARF on this machine, each build ID once. The limits are
+ * for all of them together; once one is reached no more is asked for. `progress` (NULL accepted) is
+ * called when a file is asked for, about once a second meanwhile, and when that is over; false: no
+ * more. `size` 0: not known.
+ */
+enum symbolize_fetch_event {
+	SYMBOLIZE_FETCH_BEGINS,
+	SYMBOLIZE_FETCH_GOES_ON,
+	SYMBOLIZE_FETCH_ENDS
+};
+struct symbolize_fetch {
+	bool (*progress)(void *context, enum symbolize_fetch_event event, const char *path,
+			 uint64_t bytes, uint64_t size);
+	void *context;
+	unsigned seconds;
+	uint64_t bytes;
+};
+void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_fetch *fetch);
+
+/*
  * Appends one line about debug information of the modules so far that was there but could not be
  * used: "debug information of 2 files could not be used: compressed by zstd ... (libx.so,
  * liby.so)". Nothing where all is well, or where there is none.

@@ -27,6 +27,7 @@ struct symbolizer {
 	void *bytes; /* ours: a copy */
 	Elf *elf;
 	struct debug_files files;
+	struct debuginfod *debuginfod; /* NULL: not to be asked */
 	struct mini_debug mini;
 	struct debug_problems problems; /* of all modules so far */
 	struct lazy_dwarf *lazy;	/* what info reads, where that is compressed */
@@ -75,6 +76,7 @@ static void close_module(struct symbolizer *symbolizer)
 		.interner = symbolizer->interner,
 		.fd = -1,
 		.files = symbolizer->files,
+		.debuginfod = symbolizer->debuginfod,
 		.problems = symbolizer->problems,
 	};
 }
@@ -85,6 +87,7 @@ void symbolizer_free(struct symbolizer *symbolizer)
 		return;
 	close_module(symbolizer);
 	debug_problems_release(&symbolizer->problems);
+	debuginfod_free(symbolizer->debuginfod);
 	free(symbolizer);
 }
 
@@ -96,6 +99,15 @@ static void note(struct symbolizer *symbolizer, enum debug_problem problem, cons
 void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf *text)
 {
 	debug_problems_describe(&symbolizer->problems, text);
+	const char *note = debuginfod_note(symbolizer->debuginfod);
+	if (*note)
+		strbuf_printf(text, "%sdebuginfod: %s", text->size ? "\n" : "", note);
+}
+
+void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_fetch *fetch)
+{
+	debuginfod_free(symbolizer->debuginfod);
+	symbolizer->debuginfod = debuginfod_new(fetch);
 }
 
 /* Only a build ID makes sure that it is the same; without one it is opened anew. */
@@ -151,6 +163,18 @@ static enum debug_problem problem_of(Elf *elf)
 	return type == ELFCOMPRESS_ZSTD ? DEBUG_PROBLEM_ZSTD : DEBUG_PROBLEM_COMPRESSION;
 }
 
+static bool fetch_debug_file(struct symbolizer *symbolizer, const struct symbolize_module *module)
+{
+	const int fd = debuginfod_fetch(symbolizer->debuginfod, &module->build_id, module->path);
+
+	if (fd < 0)
+		return false;
+	if (debug_files_take(&symbolizer->files, fd, module, symbolizer->elf))
+		return true;
+	note(symbolizer, DEBUG_PROBLEM_FETCHED, module->path);
+	return false;
+}
+
 /* The file that has .debug_info: the module itself, its debug file, or (lines only) neither. */
 static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
@@ -159,7 +183,8 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 	Dwarf *dwarf;
 
 	if (!has_content(elf, ".debug_info") && !has_content(elf, ".zdebug_info")) {
-		if (!debug_files_find(&symbolizer->files, module, elf))
+		if (!debug_files_find(&symbolizer->files, module, elf) &&
+		    !fetch_debug_file(symbolizer, module))
 			return;
 		elf = symbolizer->files.debug.elf;
 		fd = symbolizer->files.debug.fd;

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a build ID to its debug file by the servers in $DEBUGINFOD_URLS, through elfutils' client
+ * library, which is loaded only when that is set (it takes longer than all of pdump). A server that
+ * is silent, slow or sends without end costs no more than the limits for all files together; one
+ * that fails twice is left alone. What comes is not believed before its build ID is compared.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "symbolize/internal.h"
+
+enum { MIN_BUILD_ID = 8, MAX_FAILURES = 2 };
+
+struct debuginfod_client;
+
+/* As elfutils/debuginfod.h declares them. */
+struct functions {
+	struct debuginfod_client *(*begin)(void);
+	void (*end)(struct debuginfod_client *client);
+	int (*find)(struct debuginfod_client *client, const unsigned char *id, int id_size,
+		    char **path);
+	void (*set_progress)(struct debuginfod_client *client,
+			     int (*progress)(struct debuginfod_client *, long, long));
+	void (*set_user_data)(struct debuginfod_client *client, void *value);
+	void *(*get_user_data)(struct debuginfod_client *client);
+};
+
+struct debuginfod {
+	struct symbolize_fetch limits;
+	struct functions functions;
+	struct debuginfod_client *client;
+	struct table asked; /* build IDs */
+	const char *path;   /* of the module that is being fetched for */
+	uint64_t spent_ns, begin_ns, bytes_left;
+	unsigned failures;
+	bool started, over;
+	char note[128]; /* why it is over */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void give_up(struct debuginfod *debuginfod, const char *format, ...) PRINTF_LIKE(2, 3);
+static void give_up(struct debuginfod *debuginfod, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (!debuginfod->over)
+		vsnprintf(debuginfod->note, sizeof(debuginfod->note), format, arguments);
+	va_end(arguments);
+	debuginfod->over = true;
+}
+
+static bool tell(struct debuginfod *debuginfod, enum symbolize_fetch_event event, uint64_t bytes,
+		 uint64_t size)
+{
+	const struct symbolize_fetch *limits = &debuginfod->limits;
+
+	return !limits->progress ||
+	       limits->progress(limits->context, event, debuginfod->path, bytes, size);
+}
+
+static bool load(struct functions *functions)
+{
+	static const char *const names[] = {
+		"debuginfod_begin",	     "debuginfod_end",
+		"debuginfod_find_debuginfo", "debuginfod_set_progressfn",
+		"debuginfod_set_user_data",  "debuginfod_get_user_data"};
+	void *symbols[sizeof(names) / sizeof(*names)];
+	/* Never unloaded: what it is made of (curl) keeps state for the whole process. */
+	void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	_Static_assert(sizeof(symbols) == sizeof(*functions), "one for each");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!library || !(symbols[i] = dlsym(library, names[i])))
+			return false;
+	memcpy(functions, symbols, sizeof(symbols));
+	return true;
+}
+
+/* Called by the library about once a second, also while nothing comes. Not zero: stop. */
+static int on_progress(struct debuginfod_client *client, long bytes, long size)
+{
+	struct functions functions;
+
+	/* It was loaded before, so that this only looks its names up. */
+	if (!load(&functions))
+		return 1;
+	struct debuginfod *debuginfod = functions.get_user_data(client);
+	const uint64_t got = bytes > 0 ? (uint64_t)bytes : 0, all = size > 0 ? (uint64_t)size : 0;
+	const uint64_t spent = debuginfod->spent_ns + now_ns() - debuginfod->begin_ns;
+	if (spent > debuginfod->limits.seconds * UINT64_C(1000000000))
+		give_up(debuginfod, "given up after %u s", debuginfod->limits.seconds);
+	else if ((all > got ? all : got) > debuginfod->bytes_left)
+		give_up(debuginfod, "given up: more than %u MB",
+			(unsigned)(debuginfod->limits.bytes >> 20));
+	else if (!tell(debuginfod, SYMBOLIZE_FETCH_GOES_ON, got, all))
+		give_up(debuginfod, "ended by a signal");
+	return debuginfod->over;
+}
+
+static void start(struct debuginfod *debuginfod)
+{
+	const struct functions *functions = &debuginfod->functions;
+
+	debuginfod->started = true;
+	if (!load(&debuginfod->functions)) {
+		give_up(debuginfod, "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not here");
+		return;
+	}
+	debuginfod->client = functions->begin();
+	if (!debuginfod->client) {
+		give_up(debuginfod, "libdebuginfod does not start");
+		return;
+	}
+	functions->set_user_data(debuginfod->client, debuginfod);
+	functions->set_progress(debuginfod->client, on_progress);
+}
+
+struct debuginfod *debuginfod_new(const struct symbolize_fetch *limits)
+{
+	const char *servers = getenv("DEBUGINFOD_URLS");
+
+	if (!servers || !servers[strspn(servers, " ")])
+		return NULL;
+	struct debuginfod *debuginfod = alloc_zeroed(1, sizeof(*debuginfod));
+	debuginfod->limits = *limits;
+	debuginfod->bytes_left = limits->bytes;
+	table_init(&debuginfod->asked);
+	return debuginfod;
+}
+
+void debuginfod_free(struct debuginfod *debuginfod)
+{
+	if (!debuginfod)
+		return;
+	if (debuginfod->client)
+		debuginfod->functions.end(debuginfod->client);
+	table_release(&debuginfod->asked);
+	free(debuginfod);
+}
+
+const char *debuginfod_note(const struct debuginfod *debuginfod)
+{
+	return debuginfod ? debuginfod->note : "";
+}
+
+/* True the first time alone. */
+static bool is_new(struct debuginfod *debuginfod, const struct build_id *id)
+{
+	const uint64_t key = hash_bytes(id->bytes, id->size);
+	uint32_t ignored;
+
+	if (table_find(&debuginfod->asked, key, id->size, &ignored))
+		return false;
+	table_put(&debuginfod->asked, key, id->size, 0);
+	return true;
+}
+
+static int ask(struct debuginfod *debuginfod, const struct build_id *id)
+{
+	struct stat status;
+
+	tell(debuginfod, SYMBOLIZE_FETCH_BEGINS, 0, 0);
+	debuginfod->begin_ns = now_ns();
+	const int fd = debuginfod->functions.find(debuginfod->client, id->bytes, id->size, NULL);
+	debuginfod->spent_ns += now_ns() - debuginfod->begin_ns;
+	tell(debuginfod, SYMBOLIZE_FETCH_ENDS, 0, 0);
+	if (fd >= 0 && !fstat(fd, &status)) {
+		const uint64_t size = (uint64_t)status.st_size;
+		debuginfod->bytes_left -=
+			size < debuginfod->bytes_left ? size : debuginfod->bytes_left;
+	} else if (fd < 0 && fd != -ENOENT && !debuginfod->over) {
+		/* Once: may be about this file alone. */
+		give_up(debuginfod, "no answer: %s", strerror(-fd));
+		debuginfod->over = ++debuginfod->failures == MAX_FAILURES;
+	}
+	return fd < 0 ? -1 : fd;
+}
+
+int debuginfod_fetch(struct debuginfod *debuginfod, const struct build_id *id, const char *path)
+{
+	if (!debuginfod || debuginfod->over || id->size < MIN_BUILD_ID ||
+	    id->size > sizeof(id->bytes) || path[0] != '/' || !is_new(debuginfod, id))
+		return -1;
+	if (!debuginfod->started)
+		start(debuginfod);
+	debuginfod->path = path;
+	return debuginfod->over ? -1 : ask(debuginfod, id);
+}
