@@ -25,6 +25,7 @@ struct cython_name {
 	const char *base;  /* equal (same pointer) for wrapper and body of one function */
 	const char *owner; /* of a slot, property or special method: its class; else NULL */
 	int layer;	   /* frames of one call ascend: slot, pw, pf, f */
+	bool fused;	   /* one of several specialisations: their types are worth knowing */
 	bool slot;	   /* of a type: Cython's own code, the author wrote no line of it */
 };
 
@@ -44,6 +45,18 @@ struct cython_symbols;
 struct cython_symbols *cython_symbols_new(void);
 void cython_symbols_free(struct cython_symbols *symbols); /* NULL accepted */
 void cython_symbols_add(struct cython_symbols *symbols, const char *symbol);
+
+/*
+ * From now on specialisations are shown by their types where these are known, "axpy[float]" in
+ * place of "axpy[0]", and bodies as their wrappers. After all symbols were added: C++ symbols tell
+ * types.
+ */
+void cython_symbols_show_types(struct cython_symbols *symbols);
+
+/* Adds what debug information tells: a variable of a function, and what its type is called. To be
+ * given those of all functions named "__pyx_...". */
+void cython_symbols_add_variable(struct cython_symbols *symbols, const char *function,
+				 const char *variable, const char *type);
 
 /* As cython_demangle; `symbols` (NULL: not known) are those of the module the symbol is in. */
 struct cython_name cython_demangle_in(struct interner *interner,

@@ -5,6 +5,7 @@
  */
 #include "cython/demangling.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -122,6 +123,58 @@ bool demangling_strip_prefixes(struct piece *whole, struct piece *fused, struct 
 	return true;
 }
 
+/* Itanium C++ ABI 5.1.5: one letter each. */
+static const char *builtin_type(char letter)
+{
+	static const char letters[] = "bcahstijlmxyfdeg";
+	static const char *const names[] = {
+		"bool",	 "char",	   "signed char", "unsigned char",
+		"short", "unsigned short", "int",	  "unsigned int",
+		"long",	 "unsigned long",  "long long",	  "unsigned long long",
+		"float", "double",	   "long double", "__float128"};
+	const char *at = letter ? strchr(letters, letter) : NULL;
+	return at ? names[at - letters] : NULL;
+}
+
+/* One parameter off the front. *type: NULL for classes. False: not understood. */
+static bool read_parameter(struct piece *text, const char **type)
+{
+	struct piece name;
+	while (text->size && strchr("PROKV", *text->text))
+		*text = piece_after(*text, 1);
+	*type = text->size ? builtin_type(*text->text) : NULL;
+	if (*type) {
+		*text = piece_after(*text, 1);
+		return true;
+	}
+	if (!piece_skip(text, "S"))
+		return read_cpp_name(text, &name);
+	/* "S_", "S0_": a class that was named before. */
+	const char *end = memchr(text->text, '_', text->size);
+	if (end)
+		*text = piece_after(*text, (size_t)(end - text->text) + 1);
+	return end;
+}
+
+void decoration_each_parameter(const char *symbol,
+			       void (*visit)(void *context, const char *symbol,
+					     const char *position, const char *type),
+			       void *context)
+{
+	struct demangling unused = {.module = NULL};
+	struct piece text = {symbol, strnlen(symbol, SYMBOL_LIMIT)}, name;
+	text = demangling_strip_suffixes(&unused, text);
+	if ((!piece_skip(&text, "_ZL") && !piece_skip(&text, "_Z")) || !read_cpp_name(&text, &name))
+		return;
+	const char *type;
+	for (int i = 0; read_parameter(&text, &type); i++) {
+		char position[16];
+		snprintf(position, sizeof(position), "%d", i);
+		if (type)
+			visit(context, symbol, position, type);
+	}
+}
+
 struct piece symbol_c_name(const char *symbol)
 {
 	static const struct piece none = {"", 0};
@@ -133,9 +186,10 @@ struct piece symbol_c_name(const char *symbol)
 	return demangling_read_cpp_function(&text) && !piece_starts(text, "_ZN") ? text : none;
 }
 
-struct piece symbol_core(const char *symbol, struct strbuf *decoded)
+struct piece symbol_core(const char *symbol, struct piece *fused, struct strbuf *decoded)
 {
 	static const struct piece none = {"", 0};
-	struct piece text = symbol_c_name(symbol), fused;
-	return demangling_strip_prefixes(&text, &fused, decoded) ? text : none;
+	struct piece text = symbol_c_name(symbol);
+	*fused = none;
+	return demangling_strip_prefixes(&text, fused, decoded) ? text : none;
 }

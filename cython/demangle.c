@@ -129,6 +129,9 @@ static bool read_function(struct demangling *d, struct piece text, enum leaf_rul
 			   &reading))
 		return false;
 	show_leaf(d, &scopes, &reading);
+	if (rule == LEAF_IMPLEMENTATION && !d->fused.size)
+		d->specialised = symbols_find_fused(
+			d->symbols, scopes_front(&scopes, reading.depth), &reading, &d->fused);
 	return true;
 }
 
@@ -237,10 +240,18 @@ static bool read_c_name(struct demangling *d, struct piece text, struct strbuf *
 	return true;
 }
 
+static void add_specialisation(struct demangling *d)
+{
+	strbuf_add_char(&d->name, '[');
+	if (!symbols_fused_label(d->symbols, d->base.text, d->fused, &d->name))
+		strbuf_add(&d->name, d->fused.text, d->fused.size);
+	strbuf_add_char(&d->name, ']');
+}
+
 static void finish(struct demangling *d)
 {
 	if (d->fused.size)
-		strbuf_printf(&d->name, "[%.*s]", (int)d->fused.size, d->fused.text);
+		add_specialisation(d);
 	if (d->openmp) {
 		strbuf_add_text(&d->name, " [omp]");
 		strbuf_add_text(&d->base, " [omp]");
@@ -282,6 +293,7 @@ static struct cython_name result_of(struct interner *interner, const struct dema
 		.base = intern_bytes(interner, d->base.text, d->base.size),
 		.owner = slot || d->special ? intern_text(interner, d->owner.text) : NULL,
 		.layer = 8 * d->layer + 2 * d->step + d->split,
+		.fused = d->fused.size || d->specialised,
 		.slot = slot,
 	};
 }
@@ -292,19 +304,39 @@ struct cython_name cython_demangle(struct interner *interner, const char *symbol
 	return cython_demangle_in(interner, NULL, symbol, module);
 }
 
+static void demangling_init(struct demangling *d, const struct cython_symbols *symbols,
+			    const char *module)
+{
+	*d = (struct demangling){.module = module, .symbols = symbols, .kind = CYTHON_FUNCTION};
+	strbuf_init(&d->name);
+	strbuf_init(&d->base);
+	strbuf_init(&d->owner);
+}
+
+static void demangling_release(struct demangling *d)
+{
+	strbuf_release(&d->name);
+	strbuf_release(&d->base);
+	strbuf_release(&d->owner);
+}
+
+static bool may_be_name(const char *symbol, struct piece *text)
+{
+	*text = (struct piece){symbol, strnlen(symbol, SYMBOL_LIMIT + 1)};
+	return text->size <= SYMBOL_LIMIT && piece_starts(*text, "_");
+}
+
 struct cython_name cython_demangle_in(struct interner *interner,
 				      const struct cython_symbols *symbols, const char *symbol,
 				      const char *module)
 {
-	struct piece text = {symbol, strnlen(symbol, SYMBOL_LIMIT + 1)};
-	if (text.size > SYMBOL_LIMIT || !(piece_starts(text, "_")))
+	struct piece text;
+	if (!may_be_name(symbol, &text))
 		return (struct cython_name){.kind = CYTHON_NOT};
-	struct demangling d = {.module = module, .symbols = symbols, .kind = CYTHON_FUNCTION};
+	struct demangling d;
 	_cleanup_strbuf_ struct strbuf decoded;
 	strbuf_init(&decoded);
-	strbuf_init(&d.name);
-	strbuf_init(&d.base);
-	strbuf_init(&d.owner);
+	demangling_init(&d, symbols, module);
 	struct cython_name result;
 	if (read_symbol(&d, text, &decoded)) {
 		finish(&d);
@@ -312,10 +344,27 @@ struct cython_name cython_demangle_in(struct interner *interner,
 	} else {
 		result = helper(interner, &d);
 	}
-	strbuf_release(&d.name);
-	strbuf_release(&d.base);
-	strbuf_release(&d.owner);
+	demangling_release(&d);
 	return result;
+}
+
+bool demangle_fused(const struct cython_symbols *symbols, const char *symbol, struct strbuf *base,
+		    struct strbuf *indices)
+{
+	struct piece text;
+	if (!may_be_name(symbol, &text))
+		return false;
+	struct demangling d;
+	_cleanup_strbuf_ struct strbuf decoded;
+	strbuf_init(&decoded);
+	demangling_init(&d, symbols, NULL);
+	bool fused = read_symbol(&d, text, &decoded) && d.fused.size;
+	if (fused) {
+		strbuf_add(base, d.base.text, d.base.size);
+		strbuf_add(indices, d.fused.text, d.fused.size);
+	}
+	demangling_release(&d);
+	return fused;
 }
 
 bool cython_same_call(const struct cython_name *outer, const struct cython_name *inner)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/strbuf.h"
+#include "base/table.h"
 #include "base/types.h"
 #include "cython/cython.h"
 
@@ -60,11 +61,36 @@ bool scopes_choose(const struct scopes *scopes, size_t module_depth, enum leaf_r
 bool scopes_reading_at(const struct scopes *scopes, size_t depth, enum leaf_rule rule,
 		       struct reading *reading);
 
+/* Calls `visit` with the position ("0" is the first) and type of each parameter that a C++ symbol
+ * tells to be of a built-in type, as far as that is understood. */
+void decoration_each_parameter(const char *symbol,
+			       void (*visit)(void *context, const char *symbol,
+					     const char *position, const char *type),
+			       void *context);
+
+/* Variables of specialisations, see fused.c; embedded in struct cython_symbols. */
+struct fused {
+	struct interner *interner;
+	struct table by_base; /* -> index in families */
+	struct family *families;
+	size_t family_count, family_room;
+	struct fused_variable *variables;
+	size_t variable_count, variable_room;
+};
+
+void fused_init(struct fused *fused, struct interner *interner);
+void fused_release(struct fused *fused);
+void fused_add(struct fused *fused, const char *base, struct piece indices, const char *variable,
+	       const char *type);
+bool fused_label(const struct fused *fused, const char *base, struct piece indices,
+		 struct strbuf *label);
+
 /* The text of the first `depth` scopes: "3pkg_3mod_". */
 struct piece scopes_front(const struct scopes *scopes, size_t depth);
 
-/* What stands behind "__pyx_" without all decorations; size 0: not a name of Cython's. */
-struct piece symbol_core(const char *symbol, struct strbuf *decoded);
+/* What stands behind "__pyx_" without all decorations; size 0: not a name of Cython's. *fused: the
+ * specialisation that a prefix tells, if there is one. */
+struct piece symbol_core(const char *symbol, struct piece *fused, struct strbuf *decoded);
 
 /* Is the other half there of a wrapper or implementation that is read so? symbols: NULL accepted */
 bool symbols_have_twin(const struct cython_symbols *symbols, enum leaf_rule rule,
@@ -72,6 +98,18 @@ bool symbols_have_twin(const struct cython_symbols *symbols, enum leaf_rule rule
 /* The name that a generator body with these scopes and ordinal has. */
 bool symbols_find_generator(const struct cython_symbols *symbols, const struct scopes *scopes,
 			    const struct reading *reading, struct piece *name);
+/*
+ * Does a body belong to a specialisation? Its own name does not tell, but its wrapper's. *fused:
+ * which one, only once the types are known: names alone do not depend on it.
+ */
+bool symbols_find_fused(const struct cython_symbols *symbols, struct piece front,
+			const struct reading *reading, struct piece *fused);
+/* Appends the types of a specialisation, "float, long". False: not known. */
+bool symbols_fused_label(const struct cython_symbols *symbols, const char *base,
+			 struct piece indices, struct strbuf *label);
+/* The base and the specialisation of one function; false: it is none of a fused function. */
+bool demangle_fused(const struct cython_symbols *symbols, const char *symbol, struct strbuf *base,
+		    struct strbuf *indices);
 /* The text behind "pw_" of the wrapper of "lambda7". */
 bool symbols_find_lambda(const struct cython_symbols *symbols, struct piece leaf,
 			 struct piece *wrapper);

@@ -9,6 +9,7 @@
 #include "cython/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/table.h"
@@ -20,6 +21,11 @@ struct cython_symbols {
 	struct table readings; /* (scopes and name, ordinal): there is one */
 	struct table names;    /* (scopes, ordinal) -> the name's index */
 	struct table lambdas;  /* "lambda7" -> the index of its wrapper */
+	struct table wrappers; /* as readings, of specialisations -> the index of their numbers */
+	struct fused fused;
+	bool typed;	      /* see cython_symbols_show_types */
+	const char **mangled; /* symbols of C++ */
+	size_t mangled_count, mangled_room;
 	struct found {
 		const char *name;
 		bool whole; /* nothing in the name looks like a scope */
@@ -34,6 +40,8 @@ struct cython_symbols *cython_symbols_new(void)
 	table_init(&symbols->readings);
 	table_init(&symbols->names);
 	table_init(&symbols->lambdas);
+	table_init(&symbols->wrappers);
+	fused_init(&symbols->fused, symbols->interner);
 	return symbols;
 }
 
@@ -45,6 +53,9 @@ void cython_symbols_free(struct cython_symbols *symbols)
 	table_release(&symbols->readings);
 	table_release(&symbols->names);
 	table_release(&symbols->lambdas);
+	table_release(&symbols->wrappers);
+	fused_release(&symbols->fused);
+	free(symbols->mangled);
 	free(symbols->found);
 	free(symbols);
 }
@@ -77,7 +88,8 @@ static void add_name(struct cython_symbols *symbols, struct table *table, uint64
 	table_put(table, first, ordinal, (uint32_t)symbols->found_count++);
 }
 
-static void add_readings(struct cython_symbols *symbols, const char *family, struct piece text)
+static void add_readings(struct cython_symbols *symbols, const char *family, struct piece text,
+			 struct piece fused)
 {
 	struct scopes scopes;
 	struct reading reading;
@@ -90,6 +102,10 @@ static void add_readings(struct cython_symbols *symbols, const char *family, str
 			  reading.ordinal, 1);
 		add_name(symbols, &symbols->names, identity(symbols, family, front, nothing),
 			 reading.ordinal, reading.leaf, depth == scopes.count);
+		if (fused.size)
+			add_name(symbols, &symbols->wrappers,
+				 identity(symbols, "fused", front, reading.leaf), reading.ordinal,
+				 fused, true);
 	}
 }
 
@@ -119,17 +135,28 @@ static void add_lambda(struct cython_symbols *symbols, struct piece text)
 			 identity(symbols, "lambda", nothing, reading.leaf), 0, text, true);
 }
 
+static void add_mangled(struct cython_symbols *symbols, const char *symbol)
+{
+	if (symbols->mangled_count == SYMBOL_COUNT_LIMIT)
+		return;
+	symbols->mangled = alloc_room(symbols->mangled, &symbols->mangled_room,
+				      symbols->mangled_count + 1, sizeof(*symbols->mangled));
+	symbols->mangled[symbols->mangled_count++] = intern_text(symbols->interner, symbol);
+}
+
 void cython_symbols_add(struct cython_symbols *symbols, const char *symbol)
 {
 	_cleanup_strbuf_ struct strbuf decoded;
 	strbuf_init(&decoded);
-	struct piece text = symbol_core(symbol, &decoded);
+	struct piece fused, text = symbol_core(symbol, &fused, &decoded);
 	if (symbols->symbol_count == SYMBOL_COUNT_LIMIT)
 		return;
+	if (text.size && strncmp(symbol, "_Z", 2) == 0)
+		add_mangled(symbols, symbol);
 	if (piece_skip(&text, "pf_")) {
-		add_readings(symbols, "pf", text);
+		add_readings(symbols, "pf", text, nothing);
 	} else if (piece_skip(&text, "pw_")) {
-		add_readings(symbols, "pw", text);
+		add_readings(symbols, "pw", text, fused);
 		add_lambda(symbols, text);
 	} else if (piece_skip(&text, "getprop_")) {
 		add_property(symbols, text);
@@ -186,4 +213,50 @@ bool symbols_find_lambda(const struct cython_symbols *symbols, struct piece leaf
 		return false;
 	*wrapper = piece_of(symbols->found[index].name);
 	return true;
+}
+
+bool symbols_find_fused(const struct cython_symbols *symbols, struct piece front,
+			const struct reading *reading, struct piece *fused)
+{
+	uint32_t index;
+	if (!symbols ||
+	    !table_find(&symbols->wrappers, identity(symbols, "fused", front, reading->leaf),
+			reading->ordinal + 1, &index))
+		return false;
+	if (symbols->typed)
+		*fused = piece_of(symbols->found[index].name);
+	return true;
+}
+
+bool symbols_fused_label(const struct cython_symbols *symbols, const char *base,
+			 struct piece indices, struct strbuf *label)
+{
+	return symbols && symbols->typed && fused_label(&symbols->fused, base, indices, label);
+}
+
+static void add_parameter(void *context, const char *function, const char *position,
+			  const char *type)
+{
+	struct cython_symbols *symbols = context;
+	_cleanup_strbuf_ struct strbuf base, indices;
+	strbuf_init(&base);
+	strbuf_init(&indices);
+	if (demangle_fused(symbols, function, &base, &indices))
+		fused_add(&symbols->fused, base.text, (struct piece){indices.text, indices.size},
+			  position, type);
+}
+
+void cython_symbols_show_types(struct cython_symbols *symbols)
+{
+	symbols->typed = true;
+	for (size_t i = 0; i < symbols->mangled_count; i++)
+		decoration_each_parameter(symbols->mangled[i], add_parameter, symbols);
+}
+
+void cython_symbols_add_variable(struct cython_symbols *symbols, const char *function,
+				 const char *variable, const char *type)
+{
+	static const char prefix[] = "__pyx_v_"; /* the author's; others are Cython's own */
+	if (strncmp(variable, prefix, sizeof(prefix) - 1) == 0)
+		add_parameter(symbols, function, variable, type);
 }

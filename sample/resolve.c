@@ -30,6 +30,7 @@ struct resolver {
 	struct symbolizer *symbolizer;
 	struct cython_sources *sources;
 	struct cython_symbols *symbols; /* of the open module, once a Cython name was met in it */
+	bool typed;			/* with the types of fused functions */
 	struct table short_files;	/* interned path -> index in short_texts */
 	const char **short_texts;
 	size_t short_count, short_capacity;
@@ -182,6 +183,26 @@ static const struct cython_symbols *cython_names(struct resolver *resolver)
 	return resolver->symbols;
 }
 
+static void add_variable(void *context, const char *function, const char *variable,
+			 const char *type)
+{
+	cython_symbols_add_variable(context, function, variable, type);
+}
+
+/* The name among those of its module; with the types of fused functions, once there is one. */
+static struct cython_name cython_name_of(struct resolver *resolver, const char *linkage,
+					 const char *module)
+{
+	struct cython_name name =
+		cython_demangle_in(resolver->strings, cython_names(resolver), linkage, module);
+	if (resolver->typed || !name.fused)
+		return name;
+	resolver->typed = true;
+	cython_symbols_show_types(resolver->symbols);
+	symbolizer_each_variable(resolver->symbolizer, "__pyx_", add_variable, resolver->symbols);
+	return cython_demangle_in(resolver->strings, resolver->symbols, linkage, module);
+}
+
 /* Makes a Cython frame of a native one; false: it is none. */
 static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 			const struct symbolize_frame *symbol, struct named *named)
@@ -193,7 +214,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	struct cython_name name = cython_demangle(resolver->strings, linkage, module);
 	if (name.kind == CYTHON_NOT)
 		return false;
-	name = cython_demangle_in(resolver->strings, cython_names(resolver), linkage, module);
+	name = cython_name_of(resolver, linkage, module);
 	if (name.kind == CYTHON_HELPER) {
 		named->hidden = !resolver->internals;
 		return true;
@@ -279,6 +300,17 @@ static const char *last_component(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+/* Py_DECREF and its like: code of Python's headers within the functions of an extension. */
+static bool is_header_code(const struct symbolize_frame *symbol)
+{
+	const char *name = symbol->name;
+	if (!symbol->inlined || !name)
+		return false;
+	name += *name == '_';
+	return strncmp(name, "Py", 2) == 0 &&
+	       (name[2] == '_' || (name[2] >= 'A' && name[2] <= 'Z'));
+}
+
 static void name_native(struct resolver *resolver, uint32_t id, const struct raw_frame *raw,
 			const struct symbolize_result *result)
 {
@@ -291,6 +323,7 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 	for (size_t i = 0; i < result->count; i++) {
 		const struct symbolize_frame *symbol = &result->frames[i];
 		struct named level = named;
+		level.hidden = !resolver->internals && is_header_code(symbol);
 		level.frame.name = symbol->name;
 		level.frame.inlined = symbol->inlined;
 		level.frame.line = symbol->line > 0 ? symbol->line : 0;
@@ -319,6 +352,7 @@ static bool open_module(struct resolver *resolver, const struct module *module)
 	struct error error;
 	cython_symbols_free(resolver->symbols);
 	resolver->symbols = NULL;
+	resolver->typed = false;
 	if (symbolizer_open(resolver->symbolizer, &source, &error))
 		return true;
 	log_debug("symbolize", "%s: %s", module->path, error.message);

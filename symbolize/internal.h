@@ -228,6 +228,12 @@ void inline_chain_resolve(struct debug_info *info, struct interner *interner, ui
 void die_name_fill(struct debug_info *info, struct interner *interner, struct unit *unit,
 		   Dwarf_Die *die, struct symbolize_frame *frame);
 
+/* ---- variables.c --------------------------------------------------------------------------- */
+
+/* See symbolizer_each_variable. */
+void debug_info_each_variable(struct debug_info *info, struct interner *interner, const char *part,
+			      symbolize_visit_variable visit, void *context);
+
 /* ---- text: demangle.c --------------------------------------------------------------------- */
 
 enum { SYMBOLIZE_MAX_NAME = 16 << 10 };

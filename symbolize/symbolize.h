@@ -130,6 +130,19 @@ void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf 
 void symbolizer_each_symbol(struct symbolizer *symbolizer,
 			    void (*visit)(void *context, const char *name), void *context);
 
+/* Strings are interned. The type is what the first named one is called behind pointers and the
+ * like: "double" of a double *. */
+typedef void (*symbolize_visit_variable)(void *context, const char *function, const char *variable,
+					 const char *type);
+
+/*
+ * Calls `visit` with the parameters and variables, in the order they are declared in, of all
+ * functions of the open module whose name (as in the source) contains `part`. Without debug
+ * information there are none. Reads all of it: to be asked for when it matters, once a module.
+ */
+void symbolizer_each_variable(struct symbolizer *symbolizer, const char *part,
+			      symbolize_visit_variable visit, void *context);
+
 /*
  * C++ (and Rust, D ...) names by libiberty, without parameters; interned; the name itself when it
  * is not mangled.

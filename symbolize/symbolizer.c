@@ -277,6 +277,14 @@ void symbolizer_each_symbol(struct symbolizer *symbolizer,
 	symbol_table_each(&symbolizer->symbols, visit, context);
 }
 
+void symbolizer_each_variable(struct symbolizer *symbolizer, const char *part,
+			      symbolize_visit_variable visit, void *context)
+{
+	if (symbolizer->open)
+		debug_info_each_variable(&symbolizer->info, symbolizer->interner, part, visit,
+					 context);
+}
+
 /* The symbol's suffixes (".cold", ".isra.0") are worth keeping; DWARF knows the source's name. */
 static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match *match,
 		       struct symbolize_result *result)

@@ -340,6 +340,71 @@ static void the_symbol_table_settles_ambiguous_names(void **state)
 	cython_symbols_free(NULL);
 }
 
+/* Numbers are shown as what the variables of the specialisations differ in. */
+static void specialisations_are_shown_by_their_types(void **state)
+{
+	(void)state;
+	static const char *const table[] = {
+		"__pyx_fuse_0__pyx_f_3mod_axpy", "__pyx_fuse_1__pyx_f_3mod_axpy",
+		"__pyx_fuse_0_0__pyx_pw_3mod_3two", "__pyx_pf_3mod_2two",
+		"__pyx_fuse_1_0__pyx_pw_3mod_5two", "__pyx_pf_3mod_4two",
+		"__pyx_fuse_1_1__pyx_pw_3mod_7two", "__pyx_pf_3mod_6two",
+		"_ZL28__pyx_fuse_0__pyx_f_3mod_sumP7_objectPimS0_",
+		"_ZL28__pyx_fuse_1__pyx_f_3mod_sumP7_objectPKdmS0_",
+		"_ZL28__pyx_fuse_2__pyx_f_3mod_sumP3FooPfmS_.isra.0",
+		"__pyx_fuse_0__pyx_f_3mod_view", "__pyx_fuse_1__pyx_f_3mod_view",
+	};
+	static const char *const variables[][3] = {
+		{"__pyx_fuse_0__pyx_f_3mod_axpy", "__pyx_v_n", "int"},
+		{"__pyx_fuse_0__pyx_f_3mod_axpy", "__pyx_t_1", "long int"},
+		{"__pyx_fuse_0__pyx_f_3mod_axpy", "__pyx_v_x", "float"},
+		{"__pyx_fuse_1__pyx_f_3mod_axpy", "__pyx_v_n", "int"},
+		{"__pyx_fuse_1__pyx_f_3mod_axpy", "__pyx_t_1", "int"},
+		{"__pyx_fuse_1__pyx_f_3mod_axpy", "__pyx_v_x", "__pyx_t_3pkg_5types_real_t"},
+		{"__pyx_pf_3mod_2two", "__pyx_v_a", "char"},
+		{"__pyx_pf_3mod_2two", "__pyx_v_b", "long int"},
+		{"__pyx_pf_3mod_4two", "__pyx_v_a", "PyObject"},
+		{"__pyx_pf_3mod_4two", "__pyx_v_b", "long int"},
+		{"__pyx_pf_3mod_6two", "__pyx_v_a", "PyObject"},
+		{"__pyx_pf_3mod_6two", "__pyx_v_b", "__pyx_t_double_complex"},
+		{"__pyx_fuse_0__pyx_f_3mod_view", "__pyx_v_cells", "__Pyx_memviewslice"},
+		{"__pyx_fuse_1__pyx_f_3mod_view", "__pyx_v_cells", "__Pyx_memviewslice"},
+		{"__pyx_pf_3mod_8other", "__pyx_v_x", "int"},
+		{"main", "__pyx_v_x", "int"},
+	};
+	static const char *const cases[][3] = {
+		{"__pyx_fuse_0__pyx_f_3mod_axpy", "axpy[0]", "axpy[float]"},
+		{"__pyx_fuse_1__pyx_f_3mod_axpy.cold", "axpy[1]", "axpy[real_t]"},
+		{"__pyx_fuse_1__pyx_f_3mod_axpy._omp_fn.0", "axpy[1] [omp]", "axpy[real_t] [omp]"},
+		/* No other one differs from it in the second number alone. */
+		{"__pyx_fuse_0_0__pyx_pw_3mod_3two", "two[0_0]", "two[0_0]"},
+		{"__pyx_fuse_1_0__pyx_pw_3mod_5two", "two[1_0]", "two[object, long]"},
+		{"__pyx_pf_3mod_4two", "two", "two[object, long]"},
+		{"__pyx_fuse_1_1__pyx_pw_3mod_7two", "two[1_1]", "two[1_1]"},
+		{"_ZL28__pyx_fuse_0__pyx_f_3mod_sumP7_objectPimS0_", "sum[0]", "sum[int]"},
+		{"_ZL28__pyx_fuse_1__pyx_f_3mod_sumP7_objectPKdmS0_", "sum[1]", "sum[double]"},
+		{"_ZL28__pyx_fuse_2__pyx_f_3mod_sumP3FooPfmS_.isra.0", "sum[2]", "sum[float]"},
+		{"__pyx_fuse_1__pyx_f_3mod_view", "view[1]", "view[1]"},
+		{"__pyx_pf_3mod_8other", "other", "other"},
+	};
+	struct cython_symbols *symbols = cython_symbols_new();
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		cython_symbols_add(symbols, table[i]);
+	for (int typed = 0; typed < 2; typed++) {
+		for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+			assert_string_equal(
+				cython_demangle_in(interner, symbols, cases[i][0], "mod").name,
+				cases[i][1 + typed]);
+		cython_symbols_show_types(symbols);
+		for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++)
+			cython_symbols_add_variable(symbols, variables[i][0], variables[i][1],
+						    variables[i][2]);
+	}
+	assert_true(cython_demangle_in(interner, symbols, "__pyx_pf_3mod_4two", "mod").fused);
+	assert_false(cython_demangle_in(interner, symbols, "__pyx_pf_3mod_8other", "mod").fused);
+	cython_symbols_free(symbols);
+}
+
 static void paths_become_dotted_names(void **state)
 {
 	(void)state;
@@ -427,6 +492,7 @@ static size_t mutate_row(const struct row *row)
 		if (random_next(4) == 0)
 			copy[random_next((uint32_t)size)] = '\0';
 		cython_symbols_add(damaged, copy);
+		cython_symbols_add_variable(damaged, copy, "__pyx_v_x", row->expected);
 		struct cython_name name =
 			cython_demangle_in(interner, damaged, copy, row->module);
 		assert_int_equal(name.kind == CYTHON_NOT, name.name == NULL);
@@ -440,6 +506,8 @@ static void damaged_names_do_no_harm(void **state)
 	(void)state;
 	size_t bad = 0;
 	damaged = cython_symbols_new();
+	each_row(mutate_row, &bad);
+	cython_symbols_show_types(damaged);
 	each_row(mutate_row, &bad);
 	cython_symbols_free(damaged);
 }
@@ -457,6 +525,7 @@ int main(void)
 		cmocka_unit_test(other_calls_are_frames_of_their_own),
 		cmocka_unit_test(a_generator_body_has_no_name_of_its_own),
 		cmocka_unit_test(the_symbol_table_settles_ambiguous_names),
+		cmocka_unit_test(specialisations_are_shown_by_their_types),
 		cmocka_unit_test(paths_become_dotted_names),
 		cmocka_unit_test(punycode_is_decoded),
 		cmocka_unit_test(huge_names_are_refused_or_bounded),

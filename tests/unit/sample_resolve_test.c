@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses of a module, compiled here as if Cython had written it, become the frames of a stack:
+ * helpers and the code of Python's headers are left out, what is one call is one frame.
+ */
+#include "tests/unit/symbolize_fixture.h"
+
+#include "sample/internal.h"
+
+static const char source[] =
+	"#define MARK(name) asm volatile(\"mark_\" #name \": nop\")\n"
+	"#define NOIPA __attribute__((noipa))\n"
+	"#define INLINED static inline __attribute__((always_inline)) void\n"
+	"INLINED Py_DECREF(void) { MARK(decref); }\n"
+	"INLINED _PyObject_Free(void) { MARK(object_free); }\n"
+	"INLINED own_inline(void) { MARK(own); }\n"
+	"NOIPA void __Pyx_Call(void) { MARK(helper); }\n"
+	"NOIPA void __pyx_pf_3mod_3Ext___cinit__(void) { MARK(body); Py_DECREF(); _PyObject_Free();\n"
+	"	own_inline(); }\n"
+	"NOIPA void __pyx_pw_3mod_3Ext_1__cinit__(void) { MARK(wrapper); }\n"
+	"NOIPA void __pyx_tp_new__initialisation_3mod_Ext(void) { MARK(second_slot); }\n"
+	"NOIPA void __pyx_tp_new_3mod_Ext(void) { MARK(slot); }\n"
+	"NOIPA void __pyx_f_3mod_other(void) { MARK(other); }\n"
+	"typedef float __pyx_t_3mod_real;\n"
+	"NOIPA void __pyx_fuse_0__pyx_pw_3mod_3axpy(void) { int __pyx_v_x; (void)__pyx_v_x; MARK(fused_wrapper); }\n"
+	"NOIPA void __pyx_fuse_1__pyx_pw_3mod_5axpy(void) { }\n"
+	"NOIPA void __pyx_pf_3mod_2axpy(int *__pyx_v_x) { (void)__pyx_v_x; MARK(fused); }\n"
+	"NOIPA void __pyx_pf_3mod_4axpy(const __pyx_t_3mod_real *__pyx_v_x) { (void)__pyx_v_x; MARK(fused_too); }\n";
+
+static struct world {
+	char folder[64], path[100];
+	struct interner *strings;
+	struct module module;
+	struct frame_table table;
+	struct resolver *resolver[2]; /* [1]: with internals */
+} world;
+
+static int set_up(void **state)
+{
+	(void)state;
+	make_folder(world.folder);
+	write_file(world.folder, "mod.c", source);
+	snprintf(world.path, sizeof(world.path), "%s/mod.so", world.folder);
+	if (shell("cd %s && gcc -g -O1 -w -shared -fPIC mod.c -o mod.so", world.folder) != 0)
+		return -1;
+	world.strings = interner_new();
+	world.module = (struct module){.path = world.path, .name = "mod.so",
+				       .fd = open(world.path, O_RDONLY | O_CLOEXEC)};
+	for (int i = 0; i < 2; i++)
+		world.resolver[i] = resolver_new(NULL, world.strings, i);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		resolver_free(world.resolver[i]);
+	frame_table_release(&world.table);
+	close(world.module.fd);
+	interner_free(world.strings);
+	return shell("rm -r %s", world.folder);
+}
+
+static uint32_t frame_at(const char *mark)
+{
+	char label[64];
+	snprintf(label, sizeof(label), "mark_%s", mark);
+	const struct raw_frame frame = {.kind = RAW_NATIVE, .module = &world.module, .exact = true,
+					.offset = mark_address(world.path, label)};
+	return frame_table_native(&world.table, &frame);
+}
+
+/* The names of a stack of marks, both outermost first. */
+static void check(bool internals, const char *const *marks, const char *wanted)
+{
+	uint32_t ids[8];
+	size_t depth = 0, count = 0, capacity = 0;
+	for (; depth < 8 && marks[depth]; depth++)
+		ids[depth] = frame_at(marks[depth]);
+	struct frame *frames = NULL;
+	struct resolver *resolver = world.resolver[internals];
+	resolver_run(resolver, &world.table, NULL);
+	resolver_stack(resolver, &world.table, ids, depth, &frames, &count, &capacity);
+	char text[1000] = "";
+	for (size_t i = 0; i < count; i++) {
+		strcat(text, i ? ";" : "");
+		strcat(text, frames[i].name);
+	}
+	free(frames);
+	assert_string_equal(text, wanted);
+}
+
+static void one_call_is_one_frame(void **state)
+{
+	(void)state;
+	static const struct { const char *marks[8], *wanted; } cases[] = {
+		{{"wrapper", "body"}, "Ext.__cinit__"},
+		{{"slot", "second_slot", "wrapper", "body"}, "Ext.__cinit__"},
+		{{"slot", "second_slot"}, "Ext.tp_new__initialisation"},
+		{{"other", "slot", "wrapper", "body", "other"}, "other;Ext.__cinit__;other"},
+		{{"body", "wrapper", "body"}, "Ext.__cinit__;Ext.__cinit__"},
+		{{"other", "other"}, "other;other"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		check(false, cases[i].marks, cases[i].wanted);
+}
+
+static void helpers_are_left_out(void **state)
+{
+	(void)state;
+	check(false, (const char *[]){"other", "helper", NULL}, "other");
+	check(false, (const char *[]){"slot", "helper", "wrapper", "helper", "body", NULL},
+	      "Ext.__cinit__");
+	check(true, (const char *[]){"other", "helper", "wrapper", NULL},
+	      "other;__Pyx_Call;Ext.__cinit__");
+}
+
+static void code_of_pythons_headers_is_left_out(void **state)
+{
+	(void)state;
+	check(false, (const char *[]){"decref", NULL}, "Ext.__cinit__");
+	check(false, (const char *[]){"object_free", NULL}, "Ext.__cinit__");
+	check(false, (const char *[]){"own", NULL}, "Ext.__cinit__;own_inline");
+	check(true, (const char *[]){"decref", NULL}, "Ext.__cinit__;Py_DECREF");
+}
+
+static void specialisations_have_their_types(void **state)
+{
+	(void)state;
+	check(false, (const char *[]){"fused_wrapper", "fused", NULL}, "axpy[int]");
+	check(false, (const char *[]){"fused_too", NULL}, "axpy[real]");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(specialisations_have_their_types),
+		cmocka_unit_test(one_call_is_one_frame),
+		cmocka_unit_test(helpers_are_left_out),
+		cmocka_unit_test(code_of_pythons_headers_is_left_out),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
