@@ -318,6 +318,9 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 	named.frame.has_function = result->has_function;
 	named.frame.function_offset =
 		result->function_start - (raw->module ? raw->module->base : 0);
+	/* Where it lies in its own module would say nothing: each image of made code is one. */
+	if (result->count == 0 && raw->module && raw->module->origin != MODULE_OF_FILE)
+		named.frame.name = intern_text(resolver->strings, "[unknown]");
 	if (result->count == 0)
 		add_named(resolver, id, &named);
 	for (size_t i = 0; i < result->count; i++) {

@@ -25,6 +25,8 @@ struct jit_code {
 	const struct target *target; /* NULL: nobody is asked */
 	struct jit_list list;
 	struct perf_map map;
+	struct jit_frames frames;
+	uint32_t modules_seen;	/* of the table: looked through for who may tell */
 	struct table functions; /* (start, hash of size and name) -> id of its module */
 	uint64_t bytes;		/* of images */
 	size_t modules;
@@ -34,6 +36,7 @@ struct jit_code {
 	size_t met_count, met_capacity;
 	struct code_list places; /* value: index of met */
 	bool asked;
+	bool missed; /* code was met that nobody tells of */
 	uint64_t next_look, next_thorough;
 };
 
@@ -71,6 +74,7 @@ void jit_code_free(struct jit_code *jit)
 	free(jit->met);
 	code_list_release(&jit->places);
 	jit_list_release(&jit->list);
+	jit_frames_release(&jit->frames);
 	perf_map_release(&jit->map);
 	table_release(&jit->functions);
 	free(jit);
@@ -83,7 +87,10 @@ static void look(struct module_table *table)
 	struct jit_code *jit = table->jit;
 	const struct memory_reader *memory = target_memory(jit->target);
 	const size_t before = jit->list.descriptor_count;
-	jit_list_find_descriptors(&jit->list, table);
+	for (; jit->modules_seen < table->module_count; jit->modules_seen++) {
+		jit_list_find_descriptor(&jit->list, table->modules[jit->modules_seen]);
+		jit_frames_find_keeper(&jit->frames, table->modules[jit->modules_seen]);
+	}
 	const uint64_t now = read_clock(CLOCK_MONOTONIC),
 		       begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	const bool thorough = now >= jit->next_thorough;
@@ -92,6 +99,8 @@ static void look(struct module_table *table)
 	    jit_list_is_stale(&jit->list, memory))
 		changed = jit_list_read(&jit->list, memory, thorough);
 	changed |= perf_map_follow(&jit->map, jit->target);
+	changed |= jit_frames_read(&jit->frames, memory, thorough || jit->missed);
+	jit->missed = false;
 	if (changed) {
 		forget_met(jit);
 		table->generation++;
@@ -102,8 +111,8 @@ static void look(struct module_table *table)
 		jit->next_thorough = now + THOROUGH_NS;
 	if (changed)
 		log_debug("target",
-			  "code made at run time: %zu images, %zu functions of a perf map",
-			  jit->list.count, jit->map.ranges.count);
+			  "code made at run time: %zu images, %zu named functions, %zu FDEs",
+			  jit->list.count, jit->map.ranges.count, jit->frames.ranges.count);
 }
 
 void module_table_follow_jit(struct module_table *table)
@@ -119,10 +128,10 @@ void module_table_forget_jit(struct module_table *table)
 		return;
 	const struct target *target = table->jit->target;
 	const uint64_t epoch = table->jit->epoch;
-	const uint32_t seen = table->jit->list.modules_seen;
+	const uint32_t seen = table->jit->modules_seen;
 	module_table_use_jit(table, target);
 	table->jit->epoch = epoch + 1;
-	table->jit->list.modules_seen = seen;
+	table->jit->modules_seen = seen;
 	table->generation++;
 }
 
@@ -196,25 +205,64 @@ static struct module *image_module(struct module_table *table, struct jit_entry 
 	return module;
 }
 
-/* The same function has the same module whenever it is met, also when the map has grown. */
-static struct module *function_module(struct module_table *table, uint64_t value)
+/* What a perf map and registered unwind tables say about the code at an address. */
+struct described {
+	struct code_range range; /* where both hold */
+	struct jit_function function;
+	char name[PERF_MAP_NAME];
+	bool python;
+	remote_addr fde; /* 0: none */
+};
+
+static void cut(struct code_range *range, const struct code_range *other)
+{
+	range->start = range->start > other->start ? range->start : other->start;
+	range->end = range->end < other->end ? range->end : other->end;
+}
+
+static bool describe(const struct jit_code *jit, remote_addr address, struct described *described)
+{
+	struct code_range whole, named, framed;
+	const bool has_name = code_list_find(&jit->map.ranges, address, &named) &&
+			      perf_map_name(&jit->map, named.value, &whole, described->name);
+	const bool has_frame = code_list_find(&jit->frames.ranges, address, &framed);
+	if (!has_name && !has_frame)
+		return false;
+	described->range = has_name ? named : framed;
+	if (has_name && has_frame)
+		cut(&described->range, &framed);
+	if (!has_name) {
+		described->name[0] = '\0';
+		whole = framed;
+	}
+	described->function.start = whole.start;
+	described->function.size = whole.end - whole.start;
+	described->function.name = described->name;
+	described->python = has_name && (named.value & PERF_MAP_PYTHON);
+	described->fde = has_frame ? framed.value : 0;
+	return true;
+}
+
+/* The same function has the same module whenever it is met, also when there is news. */
+static struct module *function_module(struct module_table *table, struct described *described)
 {
 	struct jit_code *jit = table->jit;
+	const struct memory_reader *memory = target_memory(jit->target);
+	struct jit_function *function = &described->function;
 	struct jit_image image;
-	struct code_range whole;
-	char name[PERF_MAP_NAME];
 	uint32_t id;
-	if (!perf_map_name(&jit->map, value, &whole, name))
-		return NULL;
-	const uint64_t size = whole.end - whole.start;
-	const uint64_t key = hash_pair(hash_bytes(name, strlen(name)), size);
-	if (table_find(&jit->functions, whole.start, key, &id))
+	const uint64_t key = hash_pair(hash_bytes(function->name, strlen(function->name)),
+				       hash_pair(function->size, described->fde));
+	if (table_find(&jit->functions, function->start, key, &id))
 		return table->modules[id];
-	jit_image_of_function(target_memory(jit->target), whole.start, size, name, &image);
-	image.python = value & PERF_MAP_PYTHON;
+	if (described->fde && !jit_frames_copy(memory, described->fde, &function->table))
+		function->table = (struct jit_table){0};
+	jit_image_of_function(memory, function, &image);
+	free(function->table.bytes);
+	image.python = described->python;
 	struct module *module = make_module(table, &image);
 	if (module)
-		table_put(&jit->functions, whole.start, key, module->id);
+		table_put(&jit->functions, function->start, key, module->id);
 	return module;
 }
 
@@ -227,9 +275,11 @@ static struct module *find_module(struct module_table *table, remote_addr addres
 		if (module)
 			return module;
 	}
-	return code_list_find(&jit->map.ranges, address, range)
-		       ? function_module(table, range->value)
-		       : NULL;
+	struct described described = {0};
+	if (!describe(jit, address, &described))
+		return NULL;
+	*range = described.range;
+	return function_module(table, &described);
 }
 
 const struct mapping *jit_code_find(struct module_table *table, remote_addr address)
@@ -245,8 +295,10 @@ const struct mapping *jit_code_find(struct module_table *table, remote_addr addr
 		look(table);
 	}
 	struct module *module = find_module(table, address, &range);
-	if (!module)
+	if (!module) {
+		jit->missed = true;
 		return NULL;
+	}
 	const struct mapping mapping = {
 		.start = range.start,
 		.end = range.end,

@@ -2,7 +2,8 @@
 /*
  * What the files of target/ that know of code made at run time share: ranges of code (code_list.c),
  * the images that GDB's JIT interface registers (jit_list.c, jit_image.c), perf maps (perf_map.c),
- * and what they come to for the module table (jit.c). All of it is the target's to write: hostile.
+ * unwind tables registered with libgcc (jit_frames.c), and what they come to for the module table
+ * (jit.c). All of it is the target's to write: hostile.
  */
 #ifndef TARGET_JIT_H
 #define TARGET_JIT_H
@@ -68,9 +69,24 @@ size_t jit_image_spans(const struct memory_reader *memory, remote_addr address, 
 bool MUST_CHECK jit_image_link(const struct memory_reader *memory, remote_addr address,
 			       uint64_t size, struct jit_image *image, struct error *error);
 
-/* An image of one function that has a name and no more. */
-void jit_image_of_function(const struct memory_reader *memory, remote_addr start, uint64_t size,
-			   const char *name, struct jit_image *image);
+/* Unwind information of one function, as a section; bytes NULL: there is none. */
+struct jit_table {
+	remote_addr address;
+	uint8_t *bytes; /* malloc'ed */
+	size_t size;
+};
+
+/* What is known of a function that no image tells of. */
+struct jit_function {
+	remote_addr start;
+	uint64_t size;
+	const char *name; /* "": not known */
+	struct jit_table table;
+};
+
+/* An image with this function and no more. */
+void jit_image_of_function(const struct memory_reader *memory, const struct jit_function *function,
+			   struct jit_image *image);
 
 /* ---- jit_list.c: __jit_debug_descriptor ---------------------------------------------------- */
 
@@ -97,7 +113,6 @@ enum { JIT_DESCRIPTORS = 16, JIT_ENTRIES = 16384 };
 struct jit_list {
 	struct jit_descriptor descriptors[JIT_DESCRIPTORS];
 	size_t descriptor_count;
-	uint32_t modules_seen; /* of the table: looked through for descriptors */
 	struct jit_entry *entries;
 	size_t count;
 	struct code_list ranges; /* value: index of entries */
@@ -105,8 +120,8 @@ struct jit_list {
 
 void jit_list_release(struct jit_list *list);
 
-/* Looks through modules that are new. */
-void jit_list_find_descriptors(struct jit_list *list, const struct module_table *table);
+/* Looks for a descriptor in a module. */
+void jit_list_find_descriptor(struct jit_list *list, const struct module *module);
 
 /* True when a descriptor has changed since the list was read. */
 bool jit_list_is_stale(const struct jit_list *list, const struct memory_reader *memory);
@@ -120,6 +135,29 @@ bool jit_list_read(struct jit_list *list, const struct memory_reader *memory, bo
 /* The module that was made of the entry's image; NULL: none could be. */
 void jit_list_note_module(const struct memory_reader *memory, struct jit_entry *entry,
 			  struct module *module);
+
+/* ---- jit_frames.c: __register_frame --------------------------------------------------------- */
+
+enum { JIT_KEEPERS = 8, JIT_FDE_LIMIT = 64 << 10 };
+
+/* Zeroed at first. */
+struct jit_frames {
+	struct jit_span keepers[JIT_KEEPERS]; /* data of libgcc, where it keeps what it was given */
+	size_t keeper_count;
+	uint64_t hash;		 /* of them */
+	struct code_list ranges; /* value: address of the FDE */
+};
+
+void jit_frames_release(struct jit_frames *frames);
+
+/* If the module is such a library, notes its data. */
+void jit_frames_find_keeper(struct jit_frames *frames, const struct module *module);
+
+/* Reads all tables anew when the data has changed, or in any case. True: they have changed. */
+bool jit_frames_read(struct jit_frames *frames, const struct memory_reader *memory, bool thorough);
+
+/* Copies an FDE and its CIE; false: they are not there any more. */
+bool jit_frames_copy(const struct memory_reader *memory, remote_addr fde, struct jit_table *table);
 
 /* ---- perf_map.c: /tmp/perf-PID.map ---------------------------------------------------------- */
 

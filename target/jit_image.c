@@ -321,91 +321,111 @@ bool jit_image_link(const struct memory_reader *memory, remote_addr address, uin
 
 /* ---- a function without an image ---- */
 
-/* What is written of it; the code behind it is the target's. */
+enum { FUNCTION_TEXT = 1, FUNCTION_FRAMES, FUNCTION_SYMBOLS, FUNCTION_STRINGS, FUNCTION_NAMES };
+
+/* What is written of it; behind it: the name, the code as the target has it, the unwind table. */
 struct function_image {
 	Elf64_Ehdr header;
-	Elf64_Phdr segment;
-	Elf64_Shdr sections[5];
+	Elf64_Phdr segments[2];
+	Elf64_Shdr sections[FUNCTION_NAMES + 1];
 	Elf64_Sym symbols[2];
-	char names[40];
+	char names[48];
 };
 
-enum { FUNCTION_TEXT = 1, FUNCTION_SYMBOLS, FUNCTION_STRINGS, FUNCTION_NAMES };
+static const char function_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
-static const char function_names[] = "\0.text\0.symtab\0.strtab\0.shstrtab";
-
-static void describe_function(struct function_image *image, remote_addr start, uint64_t size,
-			      uint64_t code_size, size_t name_size)
+/* A section with contents that are mapped, and its segment. */
+static void place_part(struct function_image *image, unsigned section, uint64_t offset,
+		       remote_addr address, uint64_t size, uint64_t memory_size)
 {
-	const uint64_t code = sizeof(*image) + name_size + 2;
-	*image = (struct function_image){
-		.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			   .e_type = ET_DYN,
-			   .e_machine = EM_X86_64,
-			   .e_version = EV_CURRENT,
-			   .e_phoff = offsetof(struct function_image, segment),
-			   .e_shoff = offsetof(struct function_image, sections),
-			   .e_ehsize = sizeof(Elf64_Ehdr),
-			   .e_phentsize = sizeof(Elf64_Phdr),
-			   .e_phnum = 1,
-			   .e_shentsize = sizeof(Elf64_Shdr),
-			   .e_shnum = 5,
-			   .e_shstrndx = FUNCTION_NAMES},
-		.segment = {.p_type = PT_LOAD,
-			    .p_flags = PF_R | PF_X,
-			    .p_offset = code,
-			    .p_vaddr = start,
-			    .p_filesz = code_size,
-			    .p_memsz = size},
-		.sections = {[FUNCTION_TEXT] = {.sh_name = 1,
-						.sh_type = SHT_PROGBITS,
-						.sh_flags = SHF_ALLOC | SHF_EXECINSTR,
-						.sh_addr = start,
-						.sh_offset = code,
-						.sh_size = code_size,
-						.sh_addralign = 1},
-			     [FUNCTION_SYMBOLS] = {.sh_name = 7,
-						   .sh_type = SHT_SYMTAB,
-						   .sh_offset =
-							   offsetof(struct function_image, symbols),
-						   .sh_size = sizeof(image->symbols),
-						   .sh_link = FUNCTION_STRINGS,
-						   .sh_info = 1,
-						   .sh_addralign = 8,
-						   .sh_entsize = sizeof(Elf64_Sym)},
-			     [FUNCTION_STRINGS] = {.sh_name = 15,
-						   .sh_type = SHT_STRTAB,
-						   .sh_offset = sizeof(*image),
-						   .sh_size = name_size + 2,
-						   .sh_addralign = 1},
-			     [FUNCTION_NAMES] = {.sh_name = 23,
-						 .sh_type = SHT_STRTAB,
-						 .sh_offset =
-							 offsetof(struct function_image, names),
-						 .sh_size = sizeof(function_names),
-						 .sh_addralign = 1}},
-		.symbols = {[1] = {.st_name = 1,
-				   .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-				   .st_shndx = FUNCTION_TEXT,
-				   .st_value = start,
-				   .st_size = size}},
+	const bool code = section == FUNCTION_TEXT;
+	image->sections[section] = (Elf64_Shdr){
+		.sh_name = code ? 1 : 7,
+		.sh_type = SHT_PROGBITS,
+		.sh_flags = SHF_ALLOC | (code ? SHF_EXECINSTR : 0u),
+		.sh_addr = address,
+		.sh_offset = offset,
+		.sh_size = size,
+		.sh_addralign = 1,
+	};
+	image->segments[image->header.e_phnum++] = (Elf64_Phdr){
+		.p_type = PT_LOAD,
+		.p_flags = PF_R | (code ? PF_X : 0u),
+		.p_offset = offset,
+		.p_vaddr = address,
+		.p_filesz = size,
+		.p_memsz = memory_size,
+	};
+}
+
+static void describe_names(struct function_image *image, const struct jit_function *function)
+{
+	image->sections[FUNCTION_SYMBOLS] = (Elf64_Shdr){
+		.sh_name = 17,
+		.sh_type = SHT_SYMTAB,
+		.sh_offset = offsetof(struct function_image, symbols),
+		.sh_size = sizeof(image->symbols),
+		.sh_link = FUNCTION_STRINGS,
+		.sh_info = 1,
+		.sh_addralign = 8,
+		.sh_entsize = sizeof(Elf64_Sym),
+	};
+	image->sections[FUNCTION_STRINGS] = (Elf64_Shdr){
+		.sh_name = 25,
+		.sh_type = SHT_STRTAB,
+		.sh_offset = sizeof(*image),
+		.sh_size = strlen(function->name) + 2,
+		.sh_addralign = 1,
+	};
+	image->sections[FUNCTION_NAMES] = (Elf64_Shdr){
+		.sh_name = 33,
+		.sh_type = SHT_STRTAB,
+		.sh_offset = offsetof(struct function_image, names),
+		.sh_size = sizeof(function_names),
+		.sh_addralign = 1,
+	};
+	image->symbols[1] = (Elf64_Sym){
+		.st_name = 1,
+		.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+		.st_shndx = FUNCTION_TEXT,
+		.st_value = function->start,
+		.st_size = function->size,
 	};
 	memcpy(image->names, function_names, sizeof(function_names));
 }
 
-void jit_image_of_function(const struct memory_reader *memory, remote_addr start, uint64_t size,
-			   const char *name, struct jit_image *image)
+void jit_image_of_function(const struct memory_reader *memory, const struct jit_function *function,
+			   struct jit_image *image)
 {
 	enum { CODE_LIMIT = 64 << 10 };
-	const size_t name_size = strlen(name);
-	const uint64_t code_size = size < CODE_LIMIT ? size : CODE_LIMIT;
-	struct function_image described;
-	describe_function(&described, start, size, code_size, name_size);
-	image->size = sizeof(described) + name_size + 2 + code_size;
+	const struct jit_table *table = &function->table;
+	const size_t name_size = strlen(function->name);
+	const uint64_t code_size = function->size < CODE_LIMIT ? function->size : CODE_LIMIT;
+	const uint64_t code = sizeof(struct function_image) + name_size + 2;
+	struct function_image described = {
+		.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			   .e_type = ET_DYN,
+			   .e_machine = EM_X86_64,
+			   .e_version = EV_CURRENT,
+			   .e_phoff = offsetof(struct function_image, segments),
+			   .e_shoff = offsetof(struct function_image, sections),
+			   .e_ehsize = sizeof(Elf64_Ehdr),
+			   .e_phentsize = sizeof(Elf64_Phdr),
+			   .e_shentsize = sizeof(Elf64_Shdr),
+			   .e_shnum = FUNCTION_NAMES + 1,
+			   .e_shstrndx = FUNCTION_NAMES},
+	};
+	place_part(&described, FUNCTION_TEXT, code, function->start, code_size, function->size);
+	if (table->bytes)
+		place_part(&described, FUNCTION_FRAMES, code + code_size, table->address,
+			   table->size, table->size);
+	describe_names(&described, function);
+	image->size = code + code_size + table->size;
 	image->bytes = alloc_zeroed(1, image->size);
 	image->python = false;
 	memcpy(image->bytes, &described, sizeof(described));
-	memcpy(image->bytes + sizeof(described) + 1, name, name_size);
-	(void)!memory_read(memory, start, image->bytes + described.segment.p_offset, code_size,
-			   NULL);
+	memcpy(image->bytes + sizeof(described) + 1, function->name, name_size);
+	(void)!memory_read(memory, function->start, image->bytes + code, code_size, NULL);
+	if (table->bytes)
+		memcpy(image->bytes + code + code_size, table->bytes, table->size);
 }

@@ -24,18 +24,14 @@ void jit_list_release(struct jit_list *list)
 	*list = (struct jit_list){0};
 }
 
-void jit_list_find_descriptors(struct jit_list *list, const struct module_table *table)
+void jit_list_find_descriptor(struct jit_list *list, const struct module *module)
 {
 	static const char *const name = "__jit_debug_descriptor";
-	for (; list->modules_seen < table->module_count; list->modules_seen++) {
-		const struct module *module = table->modules[list->modules_seen];
-		struct module_place place;
-		if (module->origin != MODULE_OF_FILE || list->descriptor_count == JIT_DESCRIPTORS ||
-		    !module_find_own(module, &name, 1, &place))
-			continue;
+	struct module_place place;
+	if (module->origin == MODULE_OF_FILE && list->descriptor_count < JIT_DESCRIPTORS &&
+	    module_find_own(module, &name, 1, &place))
 		list->descriptors[list->descriptor_count++] =
 			(struct jit_descriptor){.at = module->load_bias + place.vaddr};
-	}
 }
 
 /* Of so much of it that it costs some ten microseconds. */

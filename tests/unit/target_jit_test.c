@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -312,6 +313,81 @@ static void each_read_may_fail(void **state)
 	descriptor.first = NULL;
 }
 
+/* ---- unwind tables registered with libgcc ---- */
+
+void __register_frame(void *table);
+void __deregister_frame(void *table);
+
+/* The object's .eh_frame, linked, where it says that it is; then the terminator. */
+static void place_tables(void)
+{
+	struct jit_image image;
+	struct error error;
+	assert_true(jit_image_link(target_memory(self), address_of(object), object_size, &image,
+				   &error));
+	const Elf64_Shdr *section = section_of((char *)image.bytes, ".eh_frame");
+	memset(place + 4096, 0, 4096);
+	memcpy(place + 4096, image.bytes + section->sh_offset, section->sh_size);
+	free(image.bytes);
+}
+
+static void registered_tables_are_found(void **state)
+{
+	(void)state;
+	struct module_table table;
+	struct error error;
+	place_tables();
+	assert_int_equal(mprotect(place, 8192, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	module_table_init(&table);
+	module_table_use_jit(&table, self);
+	assert_true(module_table_refresh(&table, self, NULL, &error));
+	assert_null(module_table_find(&table, address_of(place))->module);
+	__register_frame(place + 4096);
+	/* It is not looked at again before a share of the time has passed. */
+	const time_t end = time(NULL) + 20;
+	while (!module_table_find(&table, address_of(place))->module && time(NULL) < end)
+		module_table_follow_jit(&table);
+	const struct mapping *mapping = module_table_find(&table, address_of(place));
+	assert_non_null(mapping->module);
+	assert_int_equal(mapping->start, address_of(place));
+	const struct mapping *other = module_table_find(&table, mapping->end);
+	assert_non_null(other->module);
+	assert_ptr_not_equal(other->module, mapping->module);
+	/* A CIE, then the FDE at its own address. */
+	const struct module_section *frames = module_section(mapping->module, ".eh_frame");
+	uint32_t length, id;
+	assert_true(module_read(mapping->module, frames->vaddr, &length, 4, &error));
+	assert_true(module_read(mapping->module, frames->vaddr + 4, &id, 4, &error));
+	assert_int_equal(id, 0);
+	assert_true(module_read(mapping->module, frames->vaddr + 8 + length, &id, 4, &error));
+	assert_int_equal(id, 8 + length);
+	__deregister_frame(place + 4096);
+	module_table_release(&table);
+	mprotect(place, 8192, PROT_READ | PROT_WRITE);
+}
+
+/* What libgcc's data could be taken for, at worst. */
+static void hostile_tables_end(void **state)
+{
+	(void)state;
+	static uint64_t words[4096];
+	srand(4);
+	for (int round = 0; round < 200; round++) {
+		struct jit_frames frames = {.keepers = {{address_of(words), 512}},
+					    .keeper_count = 1};
+		for (size_t i = 0; i < 4096; i++)
+			words[i] = rand() % 3 ? address_of(&words[rand() % 4096])
+					      : (uint64_t)rand() % (round % 2 ? 2 : 1 << 20);
+		(void)jit_frames_read(&frames, &counted, true);
+		for (size_t i = 0; i < frames.ranges.count && i < 16; i++) {
+			struct jit_table table;
+			if (jit_frames_copy(&counted, frames.ranges.ranges[i].value, &table))
+				free(table.bytes);
+		}
+		jit_frames_release(&frames);
+	}
+}
+
 /* ---- ranges ---- */
 
 static void later_ranges_hide_earlier_ones(void **state)
@@ -554,6 +630,8 @@ int main(void)
 		cmocka_unit_test(the_list_is_followed),
 		cmocka_unit_test(hostile_lists_end),
 		cmocka_unit_test(each_read_may_fail),
+		cmocka_unit_test(registered_tables_are_found),
+		cmocka_unit_test(hostile_tables_end),
 		cmocka_unit_test(later_ranges_hide_earlier_ones),
 		cmocka_unit_test(ranges_agree_with_the_plain_way),
 		cmocka_unit_test(lines_of_perf_maps),
