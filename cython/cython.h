@@ -85,6 +85,7 @@ void cython_sources_free(struct cython_sources *sources); /* NULL accepted */
 
 struct cython_line {
 	const char *file; /* as in the marker: "pkg/mod.pyx"; interned */
+	const char *path; /* the file that was found for it; interned; NULL: none */
 	int line;
 };
 

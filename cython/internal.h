@@ -150,6 +150,28 @@ enum c_owner c_head_owner(struct piece name);
 /* "struct __pyx_t_4cppk_MyCpp {": constructors and the destructor are written inside of it. */
 bool c_head_is_class(struct piece line);
 
+struct cython_sources {
+	struct interner *interner;
+	cython_open_file open_file;
+	void *context;
+	struct candidate *candidates;
+	size_t candidate_count, candidate_room;
+	struct request *requests;
+	size_t request_count, request_room;
+	struct table looked_for; /* (file, extension) -> index in paths, + 1; 0: not found */
+	const char **paths;
+	size_t path_count, path_room;
+};
+
+/* Where the author's file is, interned; NULL: not found. `file`: interned, as Cython names it. */
+const char *source_path(struct cython_sources *sources, const struct cython_place *place,
+			const char *file);
+
+/* The part of a path up to its last '/'; size 0: none. */
+struct piece path_folder(const char *path);
+/* Without the last component: "/a/b/" gives "/a/". False: there is none above. */
+bool path_parent(struct piece *folder);
+
 /* One generated C file, reduced to where its lines come from. */
 struct source_map;
 

@@ -34,16 +34,6 @@ struct request {
 	time_t built; /* the extension; 0: not known */
 };
 
-struct cython_sources {
-	struct interner *interner;
-	cython_open_file open_file;
-	void *context;
-	struct candidate *candidates;
-	size_t candidate_count, candidate_room;
-	struct request *requests;
-	size_t request_count, request_room;
-};
-
 struct cython_sources *cython_sources_new(struct interner *interner, cython_open_file open_file,
 					  void *context)
 {
@@ -51,6 +41,7 @@ struct cython_sources *cython_sources_new(struct interner *interner, cython_open
 	sources->interner = interner;
 	sources->open_file = open_file;
 	sources->context = context;
+	table_init(&sources->looked_for);
 	return sources;
 }
 
@@ -62,6 +53,8 @@ void cython_sources_free(struct cython_sources *sources)
 		source_map_free(sources->candidates[i].map);
 	free(sources->candidates);
 	free(sources->requests);
+	table_release(&sources->looked_for);
+	free(sources->paths);
 	free(sources);
 }
 
@@ -128,27 +121,10 @@ static const struct source_map *try_file(struct search *search, struct piece fol
 	return map && fits(search, map) ? map : NULL;
 }
 
-static struct piece folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return (struct piece){path, slash ? (size_t)(slash - path) + 1 : 0};
-}
-
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return slash ? slash + 1 : path;
-}
-
-/* Without the last component: "/a/b/" gives "/a/". */
-static bool parent(struct piece *folder)
-{
-	if (folder->size <= 1)
-		return false;
-	folder->size--;
-	while (folder->size && folder->text[folder->size - 1] != '/')
-		folder->size--;
-	return folder->size > 0;
 }
 
 /* "mod.c" beside "mod.cpython-311-x86_64-linux-gnu.so", whatever DWARF calls it. */
@@ -162,7 +138,7 @@ static const struct source_map *try_own_name(struct search *search, const char *
 		strbuf_init(&name);
 		strbuf_add(&name, file, strcspn(file, "."));
 		strbuf_add_text(&name, endings[i]);
-		map = try_file(search, folder_of(extension), name.text);
+		map = try_file(search, path_folder(extension), name.text);
 	}
 	return map;
 }
@@ -171,7 +147,7 @@ static const struct source_map *try_own_name(struct search *search, const char *
 static const struct source_map *try_ancestors(struct search *search, const char *extension,
 					      const char *c_file)
 {
-	struct piece folder = folder_of(extension);
+	struct piece folder = path_folder(extension);
 	for (int up = 0; up < ANCESTOR_LIMIT && folder.size; up++) {
 		for (const char *rest = c_file; rest; rest = strchr(rest, '/')) {
 			rest += *rest == '/';
@@ -179,7 +155,7 @@ static const struct source_map *try_ancestors(struct search *search, const char 
 			if (map)
 				return map;
 		}
-		if (!parent(&folder))
+		if (!path_parent(&folder))
 			break;
 	}
 	return NULL;
@@ -195,7 +171,7 @@ static const struct source_map *find(struct cython_sources *sources, const struc
 	struct piece build = {directory, absolute ? 0 : strlen(directory)};
 	const struct source_map *map = try_file(&search, build, c_file);
 	if (!map)
-		map = try_file(&search, folder_of(extension), base_name(c_file));
+		map = try_file(&search, path_folder(extension), base_name(c_file));
 	if (!map)
 		map = try_own_name(&search, extension);
 	if (!map && *directory)
@@ -265,7 +241,8 @@ static bool map_directive(struct cython_sources *sources, const struct cython_na
 		return false;
 	if (name && name->kind == CYTHON_WRAPPER && place->declared > 0 && place->declared < number)
 		number = place->declared;
-	*line = (struct cython_line){intern_text(sources->interner, place->c_file), number};
+	*line = (struct cython_line){.file = intern_text(sources->interner, place->c_file),
+				     .line = number};
 	return true;
 }
 
@@ -292,7 +269,10 @@ bool cython_map_line(struct cython_sources *sources, const struct cython_name *n
 	static const char *const generated[] = {".c", ".cpp", ".cc", ".cxx", ".c++", ".C", NULL};
 	if (!place->c_file || place->c_line <= 0)
 		return false;
-	if (is_directive(place->c_file))
-		return map_directive(sources, name, place, line);
-	return ends_in(place->c_file, generated) && map_comment(sources, place, line);
+	if (is_directive(place->c_file)
+		    ? !map_directive(sources, name, place, line)
+		    : !ends_in(place->c_file, generated) || !map_comment(sources, place, line))
+		return false;
+	line->path = source_path(sources, place, line->file);
+	return true;
 }

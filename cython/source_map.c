@@ -324,7 +324,7 @@ static bool answer(const char *file, int number, struct cython_line *line)
 {
 	if (!is_source(file) || number <= 0)
 		return false;
-	*line = (struct cython_line){file, number};
+	*line = (struct cython_line){.file = file, .line = number};
 	return true;
 }
 

@@ -235,7 +235,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 	};
 	struct cython_line line;
 	if (cython_map_line(resolver->sources, &name, &place, &line)) {
-		named->frame.file = clean(resolver, line.file);
+		named->frame.file = clean(resolver, line.path ? line.path : line.file);
 		named->frame.short_file = shorten(resolver, named->frame.file);
 		named->frame.line = line.line;
 	}

@@ -80,7 +80,7 @@ static void each_rule_of_the_map_holds(void **state)
 	struct source_map *map = source_map_read(interner, fd);
 	assert_non_null(map);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct cython_line line = {NULL, 0};
+		struct cython_line line = {0};
 		bool found = source_map_find(map, cases[i].c_line, &line);
 		if (found != (cases[i].file != NULL) || line.line != cases[i].line)
 			print_error("C line %d: %s:%d\n", cases[i].c_line,
@@ -118,17 +118,17 @@ static void read_truth(const char *path, struct truth *truth)
 		room += all.text[i] == '\n';
 	truth->lines = calloc(room + 2, sizeof(*truth->lines));
 	truth->count = 0;
-	struct cython_line next = {NULL, 0};
+	struct cython_line next = {0};
 	for (char *at = all.text, *end; (end = strchr(at, '\n')); at = end + 1) {
 		char file[256];
 		int line;
 		if (read_directive(at, file, &line)) {
-			next = (struct cython_line){intern_text(interner, file), line};
+			next = (struct cython_line){.file = intern_text(interner, file), .line = line};
 			continue;
 		}
 		strbuf_add(&truth->text, at, (size_t)(end + 1 - at));
 		truth->lines[++truth->count] = next;
-		next = (struct cython_line){NULL, 0};
+		next = (struct cython_line){0};
 	}
 }
 
@@ -174,7 +174,7 @@ static bool is_statement(const char *at, const char *end)
 static void judge(const struct truth *truth, const struct source_map *map, int c_line,
 		  enum cython_kind kind, struct score *score)
 {
-	struct cython_line line = {NULL, 0}, want = truth->lines[c_line];
+	struct cython_line line = {0}, want = truth->lines[c_line];
 	bool found = source_map_find(map, c_line, &line);
 	if (kind == CYTHON_HELPER) {
 		score->helper_lines++;
@@ -339,7 +339,7 @@ static void the_c_file_is_found_where_builds_leave_it(void **state)
 			snprintf(text[k], sizeof(text[k]), "%s%s", own ? folder : "",
 				 in[k] + (own ? 2 : 0));
 		}
-		struct cython_line line = {NULL, 0};
+		struct cython_line line = {0};
 		bool found = map_line(sources, text[0], text[1], text[2], 5, &line);
 		if (found != cases[i].found)
 			print_error("%s\n", in[0]);
@@ -415,7 +415,7 @@ static void a_file_that_does_not_fit_is_refused(void **state)
 						   .c_line = cases[i].c_line,
 						   .declared = cases[i].declared};
 		struct cython_sources *sources = cython_sources_new(interner, open_plain, NULL);
-		struct cython_line line = {NULL, 0};
+		struct cython_line line = {0};
 		bool found = cython_map_line(sources, NULL, &place, &line);
 		if (found != (cases[i].shown != 0) || line.line != cases[i].shown)
 			print_error("case %zu: line %d\n", i, line.line);
@@ -465,7 +465,7 @@ static void functions_end_where_they_end(void **state)
 	struct source_map *map = source_map_parse(interner, text, sizeof(text) - 1);
 	assert_non_null(map);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct cython_line line = {NULL, 0};
+		struct cython_line line = {0};
 		source_map_find(map, cases[i].c_line, &line);
 		if (line.line != cases[i].line)
 			print_error("C line %d: %d\n", cases[i].c_line, line.line);
@@ -474,17 +474,65 @@ static void functions_end_where_they_end(void **state)
 	source_map_free(map);
 }
 
+/* In the folder of the build, else the longest end of the path at or above the extension. */
+static void the_authors_file_is_found(void **state)
+{
+	(void)state;
+	char command[600];
+	snprintf(command, sizeof(command),
+		 "cd %s && mkdir -p up/site/pkg/sub up/site/numpy up/build/src/pkg", folder);
+	assert_int_equal(system(command), 0);
+	static const char *const files[] = {"up/site/pkg/sub/mod.pyx", "up/site/pkg/inner.pxi",
+					    "up/site/numpy/__init__.pxd", "up/site/pkg/__init__.pxd",
+					    "up/build/src/pkg/own.pyx", "up/site/own.pyx"};
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		write_file(files[i], "");
+	static const struct { const char *file, *directory, *found; } cases[] = {
+		{"pkg/sub/mod.pyx", "/project", "up/site/pkg/sub/mod.pyx"},
+		{"src/pkg/sub/mod.pyx", "/project", "up/site/pkg/sub/mod.pyx"},
+		{"mod.pyx", "", "up/site/pkg/sub/mod.pyx"},
+		{"/project/pkg/inner.pxi", NULL, "up/site/pkg/inner.pxi"},
+		{"../tmp/env/numpy/__init__.pxd", "/project", "up/site/numpy/__init__.pxd"},
+		{"src/pkg/own.pyx", "%s/up/build", "up/build/src/pkg/own.pyx"},
+		{"pkg/absent.pyx", "/project", NULL},
+	};
+	char extension[200], directory[200], wanted[200];
+	snprintf(extension, sizeof(extension), "%s/up/site/pkg/sub/mod.so", folder);
+	struct cython_sources *sources = cython_sources_new(interner, open_plain, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *build = cases[i].directory;
+		bool own = build && strncmp(build, "%s", 2) == 0;
+		snprintf(directory, sizeof(directory), "%s%s", own ? folder : "",
+			 build ? build + (own ? 2 : 0) : "");
+		const struct cython_place place = {.c_file = cases[i].file, .extension = extension,
+						   .directory = build ? directory : NULL,
+						   .c_line = 3};
+		struct cython_line line = {0};
+		assert_true(cython_map_line(sources, NULL, &place, &line));
+		assert_string_equal(line.file, cases[i].file);
+		snprintf(wanted, sizeof(wanted), "%s/%s", folder, cases[i].found ? cases[i].found : "");
+		assert_int_equal(line.path != NULL, cases[i].found != NULL);
+		if (line.path)
+			assert_string_equal(line.path, wanted);
+		/* Each is looked for once. */
+		opened = 0;
+		assert_true(cython_map_line(sources, NULL, &place, &line));
+		assert_int_equal(opened, 0);
+	}
+	cython_sources_free(sources);
+}
+
 static void pyx_lines_are_given_back_as_they_are(void **state)
 {
 	(void)state;
-	struct cython_line line = {NULL, 0};
+	struct cython_line line = {0};
 	struct cython_sources *sources = cython_sources_new(interner, open_plain, NULL);
-	opened = 0;
 	assert_true(map_line(sources, "pkg/mod.pyx", "/project", "/x/mod.so", 12, &line));
 	assert_string_equal(line.file, "pkg/mod.pyx");
 	assert_int_equal(line.line, 12);
 	assert_true(map_line(sources, "/a/b.pxd", NULL, NULL, 1, &line));
 	assert_true(map_line(sources, "/a/pure.py", NULL, NULL, 1, &line));
+	opened = 0;
 	static const char *const pseudo[] = {"cython_utility", "(tree fragment)", "", "x.pyx.o",
 					     "View.MemoryView", "<stringsource>", "stringsource"};
 	for (size_t i = 0; i < sizeof(pseudo) / sizeof(*pseudo); i++)
@@ -664,6 +712,7 @@ int main(void)
 		cmocka_unit_test(the_c_file_is_found_where_builds_leave_it),
 		cmocka_unit_test(a_file_too_short_for_the_line_is_refused),
 		cmocka_unit_test(a_file_that_does_not_fit_is_refused),
+		cmocka_unit_test(the_authors_file_is_found),
 		cmocka_unit_test(functions_end_where_they_end),
 		cmocka_unit_test(pyx_lines_are_given_back_as_they_are),
 		cmocka_unit_test(slots_have_no_line_by_directive),
