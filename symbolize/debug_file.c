@@ -66,6 +66,13 @@ static int open_regular(int root_fd, const char *path)
 	return fd;
 }
 
+int debug_file_open(int root_fd, const char *path)
+{
+	const int fd = root_fd >= 0 ? open_regular(root_fd, path) : -1;
+
+	return fd >= 0 ? fd : open_regular(-1, path);
+}
+
 static uint32_t checksum(int fd)
 {
 	unsigned char buffer[65536];

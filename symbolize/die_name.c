@@ -119,7 +119,7 @@ void die_name_fill(struct debug_info *info, struct interner *interner, struct un
 	frame->linkage = intern_clean(interner, name, size);
 	frame->name = symbolize_demangle(interner, frame->linkage);
 	/* "main" of C++ stands in no namespace, so it stays as it is. */
-	if (is_qualified_language(&unit->die)) {
+	if (is_qualified_language(debug_info_root(unit))) {
 		_cleanup_strbuf_ struct strbuf text;
 		Dwarf_Die target = declaration(die);
 		strbuf_init(&text);

@@ -65,7 +65,8 @@ static struct place place_of_unit(struct debug_info *info, struct interner *inte
 		info, dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &attribute)),
 		&place.directory_size);
 	place.unit_name = debug_info_string(
-		info, dwarf_formstring(dwarf_attr(&unit->die, DW_AT_name, &attribute)), &size);
+		info, dwarf_formstring(dwarf_attr(debug_info_root(unit), DW_AT_name, &attribute)),
+		&size);
 	if (place.unit_name && size == SYMBOLIZE_MAX_NAME)
 		place.unit_name = NULL;
 	return place;

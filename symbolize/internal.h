@@ -169,8 +169,12 @@ bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct int
 
 /* ---- DWARF: unit_index.c ------------------------------------------------------------------ */
 
+struct split_unit;
+
 struct unit {
 	Dwarf_Die die;
+	struct split_unit *split; /* of a skeleton, once looked for */
+	bool looked_for_split;
 	bool scanned, scanned_bodies;
 	struct interval_list functions; /* value: offset of the DIE */
 };
@@ -178,11 +182,20 @@ struct unit {
 /* How many units are opened by hints; more are worth an index of all. */
 enum { DEBUG_INFO_HINTS = 16 };
 
+/* Split units keep their file open; more in one module have lines alone. */
+enum { DEBUG_INFO_SPLITS = 512 };
+
 struct debug_info {
-	Dwarf *dwarf;		     /* NULL: none */
-	struct lazy_dwarf *lazy;     /* what dwarf reads; NULL: all of it is there */
-	const char *info, *info_end; /* bytes of .debug_info */
-	uint64_t budget;	     /* DIEs and ranges that may still be looked at */
+	Dwarf *dwarf; /* NULL: none */
+	Elf *elf;
+	const char *path; /* of the module: where .dwo files are looked for beside it */
+	int root_fd;
+	bool dwo_missing;
+	size_t split_count;
+	const struct split_unit *split; /* of the function found last; NULL: none */
+	struct lazy_dwarf *lazy;	/* what dwarf reads; NULL: all of it is there */
+	const char *info, *info_end;	/* bytes of .debug_info */
+	uint64_t budget;		/* DIEs and ranges that may still be looked at */
 	bool indexed;
 	struct unit *units;
 	size_t unit_count, unit_capacity;
@@ -193,7 +206,9 @@ struct debug_info {
 	size_t hinted_count;
 };
 
-void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy);
+/* `path` and `root_fd` (-1: none) are used as long as info. */
+void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy,
+		     const char *path, int root_fd);
 void debug_info_release(struct debug_info *info);
 
 /* Called once for each look-up: honest files never run out, hostile ones earn little. */
@@ -215,8 +230,37 @@ struct unit *debug_info_hinted(struct debug_info *info, uint64_t pc);
 /* The subprogram of the unit that holds pc. */
 bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc, Dwarf_Die *die);
 
+/* The DIE that tells of the unit's language and holds its functions: a split one's. */
+Dwarf_Die *debug_info_root(struct unit *unit);
+
 /* A string that libdw returned, cut where its section ends; *size: its length. */
 const char *debug_info_string(const struct debug_info *info, const char *text, size_t *size);
+
+/* ---- split DWARF: split_unit.c ------------------------------------------------------------ */
+
+bool split_unit_is_skeleton(Dwarf_Die *unit);
+
+/* The unit that the skeleton stands for, in its .dwo file; NULL: not here, or not the right one. */
+struct split_unit *split_unit_open(const struct debug_info *info, Dwarf_Die *skeleton);
+void split_unit_free(struct split_unit *split); /* NULL accepted */
+
+Dwarf *split_unit_dwarf(const struct split_unit *split);
+Dwarf_Die *split_unit_die(struct split_unit *split);
+
+/* How many bytes of .debug_info.dwo there are from here on; SIZE_MAX: it is not in there. */
+size_t split_unit_left(const struct split_unit *split, const char *text);
+
+/* The ranges of one DIE of the unit, one after the other. */
+struct split_ranges {
+	const struct split_unit *split;
+	uint64_t start, end, base, at;
+	bool list, old, over;
+};
+
+/* False: it has none. */
+bool split_ranges_begin(const struct split_unit *split, Dwarf_Die *die,
+			struct split_ranges *ranges);
+bool split_ranges_next(struct split_ranges *ranges, uint64_t *start, uint64_t *end);
 
 /* ---- frames: inline_chain.c, die_name.c --------------------------------------------------- */
 
@@ -284,6 +328,9 @@ struct debug_files {
 
 void debug_files_init(struct debug_files *files);
 void debug_files_release(struct debug_files *files);
+
+/* Opens a regular file in the root, else in ours; -1: none. */
+int debug_file_open(int root_fd, const char *path);
 
 /* Looks for the separate debug file of the module; true: found and verified. */
 bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf);

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "symbolize/internal.h"
 
-enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_OTHER, SECTION_COUNT = 9 };
+enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_OTHER, SECTION_COUNT = 10 };
 enum {
 	INPUT_SIZE = 64 << 10,
 	ABBREV_STEP = 8 << 10,
@@ -29,9 +29,9 @@ enum {
 static const uint64_t IMAGE_LIMIT = UINT64_C(1) << 31, MIN_SIZE = 256 << 10;
 
 static const char *const names[SECTION_COUNT] = {
-	".debug_info",	 ".debug_line",	    ".debug_abbrev",
-	".debug_str",	 ".debug_line_str", ".debug_rnglists",
-	".debug_ranges", ".debug_aranges",  ".debug_str_offsets",
+	".debug_info",	      ".debug_line",	 ".debug_abbrev", ".debug_str",
+	".debug_line_str",    ".debug_rnglists", ".debug_ranges", ".debug_aranges",
+	".debug_str_offsets", ".debug_addr",
 };
 
 struct lazy_section {

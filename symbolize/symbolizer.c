@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,6 +26,7 @@ struct symbolizer {
 	char *path; /* with the build ID: which module is open */
 	struct build_id build_id;
 	int fd;	     /* ours: a duplicate; -1: bytes */
+	int root_fd; /* ours: a duplicate; -1: none */
 	void *bytes; /* ours: a copy */
 	Elf *elf;
 	struct debug_files files;
@@ -47,7 +50,7 @@ struct symbolizer *symbolizer_new(struct interner *interner)
 
 	elf_version(EV_CURRENT);
 	symbolizer->interner = interner;
-	symbolizer->fd = -1;
+	symbolizer->fd = symbolizer->root_fd = -1;
 	debug_files_init(&symbolizer->files);
 	debug_problems_init(&symbolizer->problems);
 	return symbolizer;
@@ -70,11 +73,14 @@ static void close_module(struct symbolizer *symbolizer)
 	elf_end(symbolizer->elf);
 	if (symbolizer->fd >= 0)
 		close(symbolizer->fd);
+	if (symbolizer->root_fd >= 0)
+		close(symbolizer->root_fd);
 	free(symbolizer->bytes);
 	free(symbolizer->path);
 	*symbolizer = (struct symbolizer){
 		.interner = symbolizer->interner,
 		.fd = -1,
+		.root_fd = -1,
 		.files = symbolizer->files,
 		.debuginfod = symbolizer->debuginfod,
 		.problems = symbolizer->problems,
@@ -163,6 +169,20 @@ static enum debug_problem problem_of(Elf *elf)
 	return type == ELFCOMPRESS_ZSTD ? DEBUG_PROBLEM_ZSTD : DEBUG_PROBLEM_COMPRESSION;
 }
 
+/* Its units may stand in a .dwp file, all together. */
+static void note_missing_dwo(struct symbolizer *symbolizer)
+{
+	char path[PATH_MAX];
+	int fd = -1;
+
+	if (snprintf(path, sizeof(path), "%s.dwp", symbolizer->path) < (int)sizeof(path))
+		fd = debug_file_open(symbolizer->root_fd, path);
+	note(symbolizer, fd >= 0 ? DEBUG_PROBLEM_DWP : DEBUG_PROBLEM_DWO, symbolizer->path);
+	if (fd >= 0)
+		close(fd);
+	symbolizer->info.dwo_missing = false;
+}
+
 static bool fetch_debug_file(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
 	const int fd = debuginfod_fetch(symbolizer->debuginfod, &module->build_id, module->path);
@@ -198,7 +218,8 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 	if (dwarf && !debug_files_set_alternate(&symbolizer->files, module, dwarf))
 		note(symbolizer, DEBUG_PROBLEM_ALTERNATE, module->path);
 	if (dwarf)
-		debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy);
+		debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy, symbolizer->path,
+				symbolizer->root_fd);
 	if (!symbolizer->info.info)
 		note(symbolizer, problem_of(elf), module->path);
 }
@@ -213,8 +234,10 @@ bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_modul
 		close_module(symbolizer);
 		return false;
 	}
-	open_dwarf(symbolizer, module);
 	symbolizer->path = alloc_string(module->path);
+	if (module->root_fd >= 0)
+		symbolizer->root_fd = fcntl(module->root_fd, F_DUPFD_CLOEXEC, 0);
+	open_dwarf(symbolizer, module);
 	symbolizer->build_id = module->build_id;
 	symbolizer->open = true;
 	return true;
@@ -339,6 +362,8 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 	struct interval range;
 	const struct interval *fde = find_fde(symbolizer, pc, &range) ? &range : NULL;
 	inline_chain_resolve(&symbolizer->info, symbolizer->interner, pc, result);
+	if (symbolizer->info.dwo_missing)
+		note_missing_dwo(symbolizer);
 	const char *wanted = result->count ? result->frames[result->count - 1].linkage : NULL;
 	const bool found = symbol_table_find(&symbolizer->symbols, pc, fde, wanted, &match);
 	if (found)

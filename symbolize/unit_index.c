@@ -16,11 +16,17 @@ enum { MAX_DEPTH = 256, MAX_UNITS = 1 << 20, MAX_RANGES = 1 << 20 };
 /* About 2 s at once, and 0.2 ms more for each look-up, of which a usual one takes 60 DIEs. */
 static const uint64_t BUDGET = 20000000, BUDGET_FOR_LOOKUP = 2000;
 
-void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy)
+void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy,
+		     const char *path, int root_fd)
 {
 	struct elf_bytes bytes;
 
-	*info = (struct debug_info){.dwarf = dwarf, .lazy = lazy, .budget = BUDGET};
+	*info = (struct debug_info){.dwarf = dwarf,
+				    .elf = elf,
+				    .lazy = lazy,
+				    .path = path,
+				    .root_fd = root_fd,
+				    .budget = BUDGET};
 	if (dwarf && elf_section_bytes(elf, ".debug_info", &bytes)) {
 		info->info = (const char *)bytes.data;
 		info->info_end = info->info + bytes.size;
@@ -31,15 +37,21 @@ void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct laz
 	}
 }
 
+static void release_unit(struct unit *unit)
+{
+	interval_list_release(&unit->functions);
+	split_unit_free(unit->split);
+}
+
 void debug_info_release(struct debug_info *info)
 {
 	for (size_t i = 0; i < info->unit_count; i++)
-		interval_list_release(&info->units[i].functions);
+		release_unit(&info->units[i]);
 	free(info->units);
 	interval_list_release(&info->ranges);
 	interval_list_release(&info->aranges);
 	for (size_t i = 0; i < info->hinted_count; i++)
-		interval_list_release(&info->hinted[i].functions);
+		release_unit(&info->hinted[i]);
 	*info = (struct debug_info){0};
 }
 
@@ -66,32 +78,70 @@ const char *debug_info_string(const struct debug_info *info, const char *text, s
 		return NULL;
 	if (text >= info->info && text < info->info_end && (size_t)(info->info_end - text) < limit)
 		limit = (size_t)(info->info_end - text);
+	if (info->split && split_unit_left(info->split, text) < limit)
+		limit = split_unit_left(info->split, text);
 	*size = strnlen(text, limit);
 	return *size ? text : NULL;
 }
 
-/* Adds the DIE's ranges to the list (NULL: none), tells whether one holds pc. */
-static bool visit_ranges(struct debug_info *info, Dwarf_Die *die, struct interval_list *list,
-			 uint64_t value, uint64_t pc, bool *any)
+/* What is done with each range of a DIE. */
+struct range_visit {
+	struct interval_list *list; /* NULL: looks for pc */
+	uint64_t value, pc;
+	bool any, found;
+};
+
+/* False: that is enough. */
+static bool visit_range(struct range_visit *visit, uint64_t start, uint64_t end)
+{
+	if (start >= end)
+		return true;
+	visit->any = true;
+	if (visit->list)
+		interval_add(visit->list, start, end, visit->value);
+	else
+		visit->found = visit->pc >= start && visit->pc < end;
+	return !visit->found;
+}
+
+static void visit_split(struct debug_info *info, Dwarf_Die *die, struct range_visit *visit)
+{
+	struct split_ranges ranges;
+	uint64_t start, end;
+
+	if (!split_ranges_begin(info->split, die, &ranges))
+		return;
+	for (int i = 0; i < MAX_RANGES && debug_info_spend(info); i++)
+		if (!split_ranges_next(&ranges, &start, &end) || !visit_range(visit, start, end))
+			return;
+}
+
+static void visit_whole(struct debug_info *info, Dwarf_Die *die, struct range_visit *visit)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t offset = 0;
 
 	for (int i = 0; i < MAX_RANGES && debug_info_spend(info); i++) {
 		const ptrdiff_t next = dwarf_ranges(die, offset, &base, &start, &end);
-		if (next <= 0 || next == offset)
-			break;
+		if (next <= 0 || next == offset || !visit_range(visit, start, end))
+			return;
 		offset = next;
-		if (start >= end)
-			continue;
-		if (any)
-			*any = true;
-		if (list)
-			interval_add(list, start, end, value);
-		else if (pc >= start && pc < end)
-			return true;
 	}
-	return false;
+}
+
+/* Adds the DIE's ranges to the list (NULL: none), tells whether one holds pc. */
+static bool visit_ranges(struct debug_info *info, Dwarf_Die *die, struct interval_list *list,
+			 uint64_t value, uint64_t pc, bool *any)
+{
+	struct range_visit visit = {.list = list, .value = value, .pc = pc};
+
+	if (info->split && dwarf_cu_getdwarf(die->cu) == split_unit_dwarf(info->split))
+		visit_split(info, die, &visit);
+	else
+		visit_whole(info, die, &visit);
+	if (any)
+		*any |= visit.any;
+	return visit.found;
 }
 
 bool debug_info_has_pc(struct debug_info *info, Dwarf_Die *die, uint64_t pc, bool *any)
@@ -289,17 +339,38 @@ static bool find_function(struct debug_info *info, const struct unit *unit, uint
 			  Dwarf_Die *die)
 {
 	const ssize_t at = interval_find(&unit->functions, pc, unit->functions.count);
+	Dwarf *dwarf = unit->split ? split_unit_dwarf(unit->split) : info->dwarf;
 
-	return at >= 0 && dwarf_offdie(info->dwarf, unit->functions.items[at].value, die);
+	return at >= 0 && dwarf_offdie(dwarf, unit->functions.items[at].value, die);
+}
+
+/* What is looked at from now on is this unit's. */
+static void choose_unit(struct debug_info *info, struct unit *unit)
+{
+	if (!unit->looked_for_split && split_unit_is_skeleton(&unit->die)) {
+		if (info->split_count < DEBUG_INFO_SPLITS)
+			unit->split = split_unit_open(info, &unit->die);
+		info->split_count += unit->split != NULL;
+		info->dwo_missing |= !unit->split;
+	}
+	unit->looked_for_split = true;
+	info->split = unit->split;
+}
+
+Dwarf_Die *debug_info_root(struct unit *unit)
+{
+	return unit->split ? split_unit_die(unit->split) : &unit->die;
 }
 
 bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc, Dwarf_Die *die)
 {
-	struct scan scan = {info, unit, has_methods(&unit->die), false};
+	choose_unit(info, unit);
+	Dwarf_Die *root = debug_info_root(unit);
+	struct scan scan = {info, unit, has_methods(root), false};
 
 	if (!unit->scanned) {
 		unit->scanned = true;
-		scan_functions(&scan, &unit->die, 0);
+		scan_functions(&scan, root, 0);
 		interval_sort(&unit->functions);
 	}
 	if (find_function(info, unit, pc, die))
@@ -309,7 +380,7 @@ bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc
 	/* Nested functions (GNU C, OpenMP, Fortran) stand inside others: a slower second look. */
 	unit->scanned_bodies = scan.bodies = true;
 	interval_list_release(&unit->functions);
-	scan_functions(&scan, &unit->die, 0);
+	scan_functions(&scan, root, 0);
 	interval_sort(&unit->functions);
 	return find_function(info, unit, pc, die);
 }

@@ -26,7 +26,7 @@ static int tear_down(void **state)
 /* In an emptied folder; false: a tool is not here, or cannot do that. */
 static bool build(const char *commands)
 {
-	return shell("cd '%s' && rm -rf *.so *.o *.dwo *.dwp *.debug usr other && (%s) 2>/dev/null "
+	return shell("cd '%s' && rm -rf *.so *.o *.dwo *.dwp *.debug usr sub && (%s) 2>/dev/null "
 		     ">/dev/null", folder, commands) == 0;
 }
 
@@ -130,7 +130,7 @@ static void every_version_of_dwarf_is_read(void **state)
 				 "-shared -o full.so x.c "
 				 "&& cp full.so x.so", compilers[i], version);
 			expect_all(text, false);
-			if (version == 2 || version == 4)
+			if (version < 5)
 				continue;
 			snprintf(text, sizeof(text), "%s++ -Dnoipa=noinline -O2 -gdwarf-%d -fPIC "
 				 "-shared -o full.so y.cc && cp full.so x.so", i ? "clang" : "g", version);
@@ -153,6 +153,31 @@ static void what_dwz_has_moved_is_found(void **state)
 		   "mv shared.debug $d/$(echo $id | cut -c3-).debug && "
 		   "objcopy --only-keep-debug x.so x.debug && strip x.so && "
 		   "objcopy --add-gnu-debuglink=x.debug x.so", false);
+}
+
+static void split_units_are_found(void **state)
+{
+	static const char *const ways[] = {
+		"gcc -gsplit-dwarf -gdwarf-5", "gcc -gsplit-dwarf -gdwarf-4",
+		"gcc -gsplit-dwarf -gdwarf-5 -ffunction-sections",
+		"gcc -gsplit-dwarf -gdwarf-4 -ffunction-sections -gz",
+		"clang -Dnoipa=noinline -gsplit-dwarf -gdwarf-5",
+		"clang -Dnoipa=noinline -gsplit-dwarf -gdwarf-4",
+		"clang -Dnoipa=noinline -gsplit-dwarf -gdwarf-5 -ffunction-sections",
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		char text[512];
+		snprintf(text, sizeof(text), "%s -O2 -fPIC -c -o x.o x.c && rm -f other.o && "
+			 "echo 'int before(int x) { return x * 3; }' | gcc -O2 -fPIC -x c -c -o other.o - "
+			 "&& gcc -shared -o full.so other.o x.o && cp full.so x.so", ways[i]);
+		expect_all(text, false);
+	}
+	expect_all("g++ -O2 -g -gsplit-dwarf -fPIC -c -o y.o y.cc && g++ -shared -o full.so y.o && "
+		   "cp full.so x.so", true);
+	/* Moved away, together with the module. */
+	expect_all("mkdir -p sub && cd sub && gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o ../x.c && "
+		   "gcc -shared -o ../full.so x.o && cp ../full.so ../x.so && mv x.dwo ..", false);
 }
 
 static void symbols_inside_of_a_stripped_file_are_found(void **state)
@@ -179,6 +204,16 @@ static const struct {
 	 "&& printf '\\11' | dd of=x.so bs=1 seek=$((0x$at)) conv=notrunc", "compressed in an unknown way"},
 	{"dwz's file missing", DWZ "dwz -m shared.debug x.so other.so && rm shared.debug",
 	 "the file that dwz moved parts of it to is not here"},
+	{"a missing .dwo", "gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o x.c && "
+	 "gcc -shared -o full.so x.o && cp full.so x.so && rm -f *.dwo", "a .dwo file is not here"},
+	{"the .dwo of another build", "gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o x.c && "
+	 "gcc -shared -o full.so x.o && cp full.so x.so && "
+	 "gcc -O1 -Dother -g -gsplit-dwarf -fPIC -c -o x.o x.c", "a .dwo file is not here"},
+	{"a .dwp", "gcc -O2 -gdwarf-4 -gsplit-dwarf -fPIC -c -o x.o x.c && gcc -shared -o full.so x.o && "
+	 "cp full.so x.so && dwp x.dwo -o x.so.dwp && rm -f *.dwo", "in a .dwp file"},
+	{"a fifo in place of the .dwo", "gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o x.c && "
+	 "gcc -shared -o full.so x.o && cp full.so x.so && rm -f *.dwo && mkfifo x.dwo",
+	 "a .dwo file is not here"},
 	{"damaged .gnu_debugdata", GCC "-o full.so x.c && strip -o x.so full.so && echo no > bad && "
 	 "objcopy --add-section .gnu_debugdata=bad x.so", "damaged"},
 };
@@ -212,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_version_of_dwarf_is_read),
 		cmocka_unit_test(what_dwz_has_moved_is_found),
+		cmocka_unit_test(split_units_are_found),
 		cmocka_unit_test(symbols_inside_of_a_stripped_file_are_found),
 		cmocka_unit_test(what_cannot_be_used_is_said),
 	};
