@@ -104,6 +104,9 @@ void output_view_release(struct view *view)
 
 size_t output_name_size(const struct frame *frame, const char *text)
 {
-	size_t size = frame->name ? strlen(frame->name) + frame->uncertain : 0;
-	return size ? size : strlen(text);
+	struct strbuf _cleanup_strbuf_ name;
+	strbuf_init(&name);
+	if (frame->name && *frame->name)
+		frame_name_text(&name, frame);
+	return name.size ? name.size : strlen(text);
 }

@@ -51,13 +51,18 @@ static void add_place(struct strbuf *out, const struct frame *frame, bool lines,
 	}
 }
 
+void frame_name_text(struct strbuf *out, const struct frame *frame)
+{
+	short_name_add(out, frame->name);
+	if (frame->uncertain)
+		strbuf_add_char(out, '?');
+}
+
 void frame_text(struct strbuf *out, const struct frame *frame, bool lines, bool full)
 {
 	bool guessed = frame->guessed;
 	if (frame->name && *frame->name) {
-		strbuf_add_text(out, frame->name);
-		if (frame->uncertain)
-			strbuf_add_char(out, '?');
+		frame_name_text(out, frame);
 		add_place(out, frame, lines, full);
 	} else {
 		const char *module = full ? first_of(frame->module_path, frame->module)

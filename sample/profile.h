@@ -58,6 +58,12 @@ struct frame {
 struct strbuf;
 void frame_text(struct strbuf *out, const struct frame *frame, bool lines, bool full);
 
+/* Appends the name as that begins with it: long template arguments left out. */
+void frame_name_text(struct strbuf *out, const struct frame *frame);
+
+/* short_name.c: appends a name, "std::vector<...>::push_back" */
+void short_name_add(struct strbuf *out, const char *name);
+
 enum { PROFILE_ROOT = 0, PROFILE_NONE = 0xffffffffu };
 
 /* A node of the call tree. Node 0 is the root and has no frame. Children come after their parent.

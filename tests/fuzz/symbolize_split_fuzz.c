@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Split DWARF. The input: a number N of 16 bits, N bytes of a .dwo file, the module; the module finds
- * the .dwo file wherever its skeleton says it is, as long as that is called x.dwo. */
+/* Split DWARF. The input: a number N of 16 bits, N bytes of a .dwo file, the module; the module
+ * finds the .dwo file wherever its skeleton says it is, as long as that is called x.dwo. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -44,8 +44,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fd < 0 || write(fd, dwo.at, dwo.size) != (ssize_t)dwo.size)
 		abort();
 	close(fd);
-	const struct symbolize_module module = {.path = "/fuzz/x.so", .fd = -1, .bytes = input.at,
-						.bytes_size = input.size, .root_fd = root};
+	const struct symbolize_module module = {.path = "/fuzz/x.so",
+						.fd = -1,
+						.bytes = input.at,
+						.bytes_size = input.size,
+						.root_fd = root};
 	fuzz_symbolize(&module, input);
 	return 0;
 }

@@ -63,8 +63,9 @@ static void unwind_in(struct module_table *table, struct module *module,
 		for (uint64_t j = 0; j < LOOKS; j++) {
 			const uint64_t at = segment->vaddr + segment->memory_size / LOOKS * j;
 			unwind_from(unwinder, memory, BIAS + at);
+			/* A hostile function may begin below the module: modulo 2^64. */
 			if (unwind_function_start(unwinder, module, at, &start, &size) &&
-			    (at < start || at - start >= size))
+			    at - start >= size)
 				abort();
 		}
 	}
