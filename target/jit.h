@@ -88,6 +88,12 @@ struct jit_function {
 void jit_image_of_function(const struct memory_reader *memory, const struct jit_function *function,
 			   struct jit_image *image);
 
+/* ---- symbol_scan.c: one symbol of a file, cheaply ------------------------------------------- */
+
+/* The ELF address of a symbol that the module's own tables define; not of its debug file. Costs
+ * little where there is none: the names are looked through, a piece at a time. */
+bool symbol_scan(const struct module *module, const char *name, uint64_t *vaddr);
+
 /* ---- jit_list.c: __jit_debug_descriptor ---------------------------------------------------- */
 
 struct jit_entry {

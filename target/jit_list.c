@@ -27,11 +27,11 @@ void jit_list_release(struct jit_list *list)
 void jit_list_find_descriptor(struct jit_list *list, const struct module *module)
 {
 	static const char *const name = "__jit_debug_descriptor";
-	struct module_place place;
+	uint64_t vaddr;
 	if (module->origin == MODULE_OF_FILE && list->descriptor_count < JIT_DESCRIPTORS &&
-	    module_find_own(module, &name, 1, &place))
+	    symbol_scan(module, name, &vaddr))
 		list->descriptors[list->descriptor_count++] =
-			(struct jit_descriptor){.at = module->load_bias + place.vaddr};
+			(struct jit_descriptor){.at = module->load_bias + vaddr};
 }
 
 /* Of so much of it that it costs some ten microseconds. */

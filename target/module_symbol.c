@@ -259,16 +259,6 @@ size_t module_find_symbols(const struct module *module, const char *const names[
 	return count - search.missing;
 }
 
-size_t module_find_own(const struct module *module, const char *const names[], size_t count,
-		       struct module_place places[])
-{
-	struct search search = {.names = names, .places = places, .count = count, .missing = count};
-	memset(places, 0, count * sizeof(*places));
-	search_exported(module, &search);
-	search_sections(module, ".symtab", ".strtab", &search);
-	return count - search.missing;
-}
-
 size_t module_find_exported(const struct module *module, const char *const names[], size_t count,
 			    struct module_place places[])
 {

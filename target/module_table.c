@@ -474,6 +474,7 @@ bool module_table_add_made(struct module_table *table, const void *bytes, size_t
 		return false;
 	(*out)->origin = origin;
 	(*out)->base = lowest_code(*out);
+	(*out)->build_id.size = 0; /* names no file: it must not pass for another image */
 	(*out)->no_python = (*out)->no_python_text = true;
 	return true;
 }

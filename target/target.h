@@ -382,10 +382,6 @@ struct module_place {
 size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
 			   struct module_place places[]);
 
-/* The same without debug files, which cost the more the more modules are asked. */
-size_t module_find_own(const struct module *module, const char *const names[], size_t count,
-		       struct module_place places[]);
-
 /* The same of the dynamic table alone: what other modules can see of this one. Cheap. */
 size_t module_find_exported(const struct module *module, const char *const names[], size_t count,
 			    struct module_place places[]);

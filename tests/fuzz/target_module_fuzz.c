@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ELF files as target/ reads them: headers, sections, symbols. */
-#include "target/internal.h"
+#include "target/jit.h"
 #include "tests/fuzz/fuzz.h"
 
 static void find_symbols(const struct module *module)
@@ -9,6 +9,9 @@ static void find_symbols(const struct module *module)
 	enum { COUNT = sizeof(names) / sizeof(*names), PARTS = 8 };
 	struct module_place places[COUNT], parts[PARTS];
 
+	uint64_t vaddr;
+
+	(void)symbol_scan(module, "f", &vaddr);
 	module_find_symbols(module, names, COUNT, places);
 	module_find_exported(module, names, COUNT, places);
 	if (module_find_parts(module, names, COUNT, parts, PARTS) > PARTS)

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "target/internal.h"
+#include "target/jit.h"
 
 enum { PUBLIC, HIDDEN, DATA, IMPORTED, ABSENT, COUNT, ROUNDS = 3000 };
 
@@ -98,6 +98,49 @@ static void each_table_gives_what_it_has(void **state)
 	module->section_count = 0;
 	assert_found(module, dynamic);
 	assert_exported(module, dynamic);
+}
+
+/* Also where the name lies across the pieces that are read, or is another's end. */
+static void one_symbol_is_found_cheaply(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *build, *name;
+		bool there;
+	} cases[] = {{"true", "public_one", true},
+		     {"true", "hidden_one", true},
+		     {"true", "some_data", true},
+		     {"true", "puts", false},
+		     {"true", "public_on", false},
+		     {"true", "ublic_one", false},
+		     {"strip cheap.so", "hidden_one", false},
+		     {"strip cheap.so", "public_one", true}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint64_t vaddr = 0, wanted = 0;
+		struct module *module = build("cheap", cases[i].build);
+		assert_int_equal(symbol_scan(module, cases[i].name, &vaddr), cases[i].there);
+		if (cases[i].there)
+			assert_true(module_symbol(module, cases[i].name, &wanted, NULL, NULL));
+		assert_int_equal(vaddr, wanted);
+	}
+	/* Two megabytes of names, in steps that do not fit the pieces. */
+	char command[512], name[64], path[128];
+	snprintf(path, sizeof(path), "%s/many.so", directory);
+	snprintf(command, sizeof(command),
+		 "cd %s && { for i in $(seq 100000 140000); do"
+		 " echo \".globl name_of_a_symbol_that_is_rather_long_$i;"
+		 "name_of_a_symbol_that_is_rather_long_$i: .byte 1\"; done; } > m.s &&"
+		 " gcc -shared -nostdlib -o many.so m.s",
+		 directory);
+	assert_int_equal(system(command), 0);
+	struct module *module = add(path);
+	for (int i = 100000; i <= 140000; i += 37) {
+		uint64_t vaddr = 0;
+		snprintf(name, sizeof(name), "name_of_a_symbol_that_is_rather_long_%d", i);
+		assert_true(symbol_scan(module, name, &vaddr));
+		if (i > 100000 + 37 * 60 && i < 140000 - 37 * 60)
+			i += 37 * 20;
+	}
 }
 
 static void what_only_the_debug_file_has_is_found_there(void **state)
@@ -235,6 +278,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_table_gives_what_it_has),
+		cmocka_unit_test(one_symbol_is_found_cheaply),
 		cmocka_unit_test(what_only_the_debug_file_has_is_found_there),
 		cmocka_unit_test(a_function_is_found_with_all_its_parts),
 		cmocka_unit_test(nothing_is_asked_and_nothing_is_found),
