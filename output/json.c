@@ -50,17 +50,17 @@ json_t *output_json_frame(const struct frame *frame)
 	const char *file = frame->file ? frame->file : frame->module_path;
 	const char *short_file = frame->short_file ? frame->short_file : frame->module;
 	bool in_module = frame->module || frame->module_path;
-	return json_pack("{s:o, s:o, s:o, s:o, s:i, s:n, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b}",
-			 "name", name_of(frame), "filename", output_json_text(file ? file : ""),
-			 "short_filename", output_json_text(short_file), "module",
-			 output_json_text(frame->module ? frame->module : frame->module_path),
-			 "line", frame->line > 0 ? frame->line : 0, "locals", "kind",
-			 frame_kind_name(frame->kind), "module_path",
-			 output_json_text(frame->module_path), "offset",
-			 hex(in_module, frame->offset), "function_offset",
-			 hex(in_module && frame->has_function, frame->function_offset), "build_id",
-			 output_json_text(frame->build_id), "inlined", frame->inlined, "guessed",
-			 frame->guessed, "uncertain", frame->uncertain);
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:i, s:n, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b}",
+		"name", name_of(frame), "filename", output_json_text(file ? file : ""),
+		"short_filename", output_json_text(short_file), "module",
+		output_json_text(frame->module ? frame->module : frame->module_path), "line",
+		frame->line > 0 ? frame->line : 0, "locals", "kind", frame_kind_name(frame->kind),
+		"module_path", output_json_text(frame->module_path), "offset",
+		hex(in_module, frame->offset), "function_offset",
+		hex(in_module && frame->has_function, frame->function_offset), "build_id",
+		output_json_text(frame->build_id), "inlined", frame->inlined, "guessed",
+		frame->guessed, "uncertain", frame->uncertain, "estimated", frame->estimated);
 }
 
 static int append(const char *bytes, size_t size, void *out)

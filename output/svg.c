@@ -80,7 +80,7 @@ static void put_tooltip(const struct canvas *canvas, const struct svg_box *box, 
 		strbuf_add_char(out, '\n');
 		output_put_xml_cut(out, frame->file, TOOLTIP_CELLS);
 		if (frame->line > 0 && canvas->options->lines)
-			strbuf_printf(out, ":%d", frame->line);
+			strbuf_printf(out, frame->estimated ? ":~%d" : ":%d", frame->line);
 	}
 	const char *library = frame ? frame->module_path : NULL;
 	if (frame && !library)

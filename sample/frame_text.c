@@ -44,7 +44,7 @@ static void add_place(struct strbuf *out, const struct frame *frame, bool lines,
 	if (file && (frame->line > 0 || !module)) {
 		strbuf_printf(out, " (%s", file);
 		if (lines && frame->line > 0)
-			strbuf_printf(out, ":%d", frame->line);
+			strbuf_printf(out, frame->estimated ? ":~%d" : ":%d", frame->line);
 		strbuf_add_char(out, ')');
 	} else if (module) {
 		strbuf_printf(out, " (%s)", module);

@@ -57,9 +57,9 @@ static uint64_t mix(uint64_t hash, const void *pointer)
 
 static uint64_t frame_hash(const struct frame *frame)
 {
-	uint64_t flags = (uint64_t)frame->kind << 8 | (uint64_t)frame->has_function << 3 |
-			 (uint64_t)frame->inlined << 2 | (uint64_t)frame->guessed << 1 |
-			 (uint64_t)frame->uncertain;
+	uint64_t flags = (uint64_t)frame->kind << 8 | (uint64_t)frame->estimated << 4 |
+			 (uint64_t)frame->has_function << 3 | (uint64_t)frame->inlined << 2 |
+			 (uint64_t)frame->guessed << 1 | (uint64_t)frame->uncertain;
 	uint64_t hash = hash_pair(flags, (uint64_t)(int64_t)frame->line);
 	hash = mix(mix(mix(hash, frame->name), frame->file), frame->short_file);
 	hash = mix(mix(mix(hash, frame->module), frame->module_path), frame->build_id);
@@ -73,7 +73,7 @@ static bool equal(const struct frame *a, const struct frame *b)
 	       a->module_path == b->module_path && a->offset == b->offset &&
 	       a->function_offset == b->function_offset && a->has_function == b->has_function &&
 	       a->build_id == b->build_id && a->inlined == b->inlined && a->guessed == b->guessed &&
-	       a->uncertain == b->uncertain;
+	       a->uncertain == b->uncertain && a->estimated == b->estimated;
 }
 
 uint32_t profile_frame(struct profile *profile, const struct frame *frame)

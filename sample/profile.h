@@ -49,6 +49,7 @@ struct frame {
 	bool inlined;
 	bool guessed;	/* shown with " [guessed]" */
 	bool uncertain; /* the name is a guess: shown with "?" */
+	bool estimated; /* the line is an estimate: shown as ":~18" */
 };
 
 /*

@@ -257,6 +257,9 @@ static void name_stated(struct resolver *resolver, const struct raw_frame *raw,
 			const struct symbolize_stated *stated, struct named *named)
 {
 	named->frame.uncertain = stated->uncertain;
+	named->frame.estimated = named->frame.line > 0;
+	if (named->frame.file)
+		named->frame.short_file = shorten(resolver, named->frame.file);
 	if (!stated->cython)
 		return;
 	if (named->frame.kind == FRAME_NATIVE)

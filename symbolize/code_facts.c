@@ -42,12 +42,13 @@ static void add_edge(struct scan *scan, uint64_t target, enum code_link link)
 static void add_use(struct scan *scan, uint64_t text, uint64_t callee)
 {
 	struct code_facts *facts = scan->facts;
-	struct text_use use = {scan->function, text, callee, 0};
+	static const int registers[] = {REGISTER_RSI, REGISTER_RDX, REGISTER_RCX};
+	struct text_use use = {.function = scan->function, .text = text, .callee = callee};
 
 	if (facts->use_count >= MAX_USES)
 		return;
-	if (callee)
-		constants_get(&scan->constants, REGISTER_RSI, &use.second);
+	for (int i = 0; callee && i < 3; i++)
+		constants_get(&scan->constants, registers[i], &use.arguments[i]);
 	facts->uses = alloc_room(facts->uses, &facts->use_capacity, facts->use_count + 1,
 				 sizeof(*facts->uses));
 	facts->uses[facts->use_count++] = use;
@@ -57,7 +58,7 @@ static bool is_name(const struct elf_image *image, uint64_t address)
 {
 	const char *text = image_text(image, address);
 
-	return text && is_identifier(text, true);
+	return text && (is_identifier(text, true) || traceback_is_file(text));
 }
 
 static void note(struct scan *scan, const struct instruction *instruction)

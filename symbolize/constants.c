@@ -7,9 +7,6 @@
 
 #include <string.h>
 
-/* rbx, rsp, rbp, r12 to r15: System V ABI, figure 3.4. */
-enum { KEPT_BY_CALLS = 1 << 3 | 1 << 4 | 1 << 5 | 0xf << 12 };
-
 void constants_clear(struct constants *constants)
 {
 	memset(constants, 0, sizeof(*constants));
@@ -85,7 +82,7 @@ void constants_apply(struct constants *constants, const struct instruction *inst
 		store(constants, instruction);
 		break;
 	case OPERATION_CALL:
-		constants->known &= KEPT_BY_CALLS;
+		constants->known &= REGISTERS_KEPT;
 		break;
 	default:
 		constants->known &= (uint16_t)~instruction->written;

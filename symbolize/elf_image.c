@@ -333,6 +333,14 @@ static bool is_for_python(struct elf_image *image)
 	       in_dynamic_names(image, "PyInit_") || in_dynamic_names(image, "PyModExport_");
 }
 
+bool image_load_bytes(struct elf_image *image, Elf *elf)
+{
+	GElf_Phdr dynamic_header = {0};
+
+	*image = (struct elf_image){0};
+	return load_segments(image, elf, false, &dynamic_header);
+}
+
 bool image_load(struct elf_image *image, Elf *elf)
 {
 	GElf_Phdr dynamic_header = {0};

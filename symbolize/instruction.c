@@ -278,27 +278,164 @@ static void go(struct instruction *instruction, enum operation operation, uint64
 	instruction->value = value;
 }
 
-/* Anything else: both operands, and the registers that some instructions use without naming them:
- * rax, rcx, rdx, rsi, rdi. */
-static uint16_t may_write(const struct reader *reader)
+enum { RAX = 1 << 0, RCX = 1 << 1, RDX = 1 << 2, RBX = 1 << 3, RSP = 1 << 4, RBP = 1 << 5 };
+enum { RSI = 1 << 6, RDI = 1 << 7, STRINGS = RAX | RCX | RSI | RDI, ANY = 0xffff & ~RSP };
+
+/* What a destination operand is written to: nothing where it is memory. */
+static uint16_t operand_written(const struct reader *reader)
+{
+	return is_register(reader) ? (uint16_t)(1 << operand_of(reader)) : 0;
+}
+
+/* The opcodes whose ModRM byte holds a part of the opcode. */
+static uint16_t written_by_group(const struct reader *reader)
 {
 	const uint8_t opcode = reader->opcode;
-	uint16_t written = 0;
+	const int group = reader->modrm >> 3 & 7;
 
-	if (reader->follows & M) {
-		written |= (uint16_t)(1 << register_of(reader));
-		if (is_register(reader))
-			written |= (uint16_t)(1 << operand_of(reader));
+	if (opcode <= 0x83) /* add, or, ... cmp */
+		return group == 7 ? 0 : operand_written(reader);
+	if (opcode == 0xf6 || opcode == 0xf7) /* test; not, neg; mul, div */
+		return group < 2 ? 0 : group < 4 ? operand_written(reader) : RAX | RDX;
+	if (opcode == 0xff && group == 6)
+		return RSP; /* push */
+	return operand_written(reader);
+}
+
+/* Registers that an instruction of the first map may write; the decoder's own ones (mov, lea ...)
+ * are corrected afterwards. */
+static uint16_t written_by_one_byte(const struct reader *reader)
+{
+	const uint8_t opcode = reader->opcode;
+	const uint16_t named = (uint16_t)(1 << register_of(reader));
+	const uint16_t low = (uint16_t)(1 << ((opcode & 7) + 8 * reader->rex_b));
+
+	if (opcode < 0x40) {
+		if ((opcode >= 0x38 && opcode <= 0x3d) || (opcode & 7) > 5)
+			return 0;
+		return (opcode & 7) < 2 ? operand_written(reader) : (opcode & 7) < 4 ? named : RAX;
 	}
+	switch (opcode) {
+	case 0x50 ... 0x57:
+	case 0x68:
+	case 0x6a:
+		return RSP;
+	case 0x58 ... 0x5f:
+		return low | RSP;
+	case 0x63:
+	case 0x69:
+	case 0x6b:
+	case 0x8a ... 0x8d:
+		return named;
+	case 0x80 ... 0x83:
+	case 0x88 ... 0x89:
+	case 0x8f:
+	case 0xc0 ... 0xc1:
+	case 0xc6 ... 0xc7:
+	case 0xd0 ... 0xd3:
+	case 0xf6 ... 0xf7:
+	case 0xfe ... 0xff:
+		return written_by_group(reader);
+	case 0x84 ... 0x85:
+	case 0x70 ... 0x7f:
+	case 0xa8 ... 0xa9:
+		return 0;
+	case 0x86 ... 0x87:
+		return named | operand_written(reader);
+	case 0x90 ... 0x97:
+		return low | RAX;
+	case 0x98 ... 0x9f:
+		return RAX | RDX;
+	case 0xa4 ... 0xa7:
+	case 0xaa ... 0xaf:
+		return STRINGS;
+	case 0xb0 ... 0xbf:
+		return low;
+	case 0xd8 ... 0xdf:
+		return RAX; /* fnstsw */
+	default:
+		return ANY;
+	}
+}
+
+/* ... of the second map: most have vector operands. */
+static uint16_t written_by_two_byte(const struct reader *reader)
+{
+	const uint8_t opcode = reader->opcode;
+	const uint16_t named = (uint16_t)(1 << register_of(reader));
+
+	switch (opcode) {
+	case 0x2c ... 0x2d: /* cvtsd2si */
+	case 0x40 ... 0x50: /* cmov, movmskps */
+	case 0xaf ... 0xaf:
+	case 0xb6 ... 0xb8: /* movzx, popcnt */
+	case 0xbc ... 0xbf:
+	case 0xc5:
+	case 0xd7:
+		return named;
+	case 0x7e: /* movd */
+	case 0x90 ... 0x9f:
+	case 0xa4 ... 0xa5:
+	case 0xab ... 0xad:
+	case 0xb3:
+	case 0xba ... 0xbb:
+		return operand_written(reader);
+	case 0xb0 ... 0xb1:
+	case 0xc0 ... 0xc1:
+		return named | operand_written(reader) | RAX;
+	case 0x10 ... 0x1f:
+	case 0x28 ... 0x2b:
+	case 0x2e ... 0x2f:
+	case 0x51 ... 0x7d:
+	case 0x7f ... 0x8f:
+	case 0xa3:
+	case 0xc2 ... 0xc4:
+	case 0xc6:
+	case 0xd0 ... 0xd6:
+	case 0xd8 ... 0xff:
+		return 0;
+	default:
+		return ANY;
+	}
+}
+
+static uint16_t may_write(const struct reader *reader)
+{
+	const uint16_t named = (uint16_t)(1 << register_of(reader));
+
+	if (reader->map == 1)
+		return written_by_two_byte(reader);
+	if (reader->map == 0 && !reader->vector)
+		return written_by_one_byte(reader);
+	if (reader->map == 2) /* shlx, andn ...; movbe, crc32 */
+		return reader->opcode < 0xf0 ? 0 : reader->vector ? ANY : named;
+	if (reader->map == 3)
+		return reader->opcode >= 0xf0		 ? named
+		       : (reader->opcode & 0xfc) == 0x14 ? operand_written(reader)
+		       : (reader->opcode & 0xfc) == 0x60 ? RCX
+							 : 0;
+	return ANY;
+}
+
+/* cmp and test, ucomis and comis */
+static uint16_t compared_by(const struct reader *reader)
+{
+	const uint8_t opcode = reader->opcode;
+	const int group = reader->modrm >> 3 & 7;
+	const uint16_t operand = is_register(reader) ? (uint16_t)(1 << operand_of(reader)) : 0;
+
+	if (reader->map == 1 && (opcode == 0x2e || opcode == 0x2f))
+		return (uint16_t)(1 << register_of(reader)) | operand;
 	if (reader->map || reader->vector)
-		return reader->map == 1 && !(reader->follows & M) ? written | 0x0f : written;
-	if (opcode >= 0x50 && opcode <= 0x5f)
-		return (uint16_t)(1 << ((opcode & 7) + 8 * reader->rex_b) | 1 << REGISTER_RSP);
-	if ((opcode >= 0x38 && opcode <= 0x3d) || opcode == 0x84 || opcode == 0x85)
-		return 0; /* cmp, test */
-	if (opcode >= 0x90 && opcode <= 0x97)
-		return (uint16_t)(1 << ((opcode & 7) + 8 * reader->rex_b) | 1);
-	return written | 1 | (opcode < 0x80 || opcode == 0x81 || opcode == 0x83 ? 0 : 0xc7);
+		return 0;
+	if ((opcode >= 0x38 && opcode <= 0x3b) || opcode == 0x84 || opcode == 0x85)
+		return (uint16_t)(1 << register_of(reader)) | operand;
+	if (opcode == 0x3c || opcode == 0x3d || opcode == 0xa8 || opcode == 0xa9)
+		return 1;
+	if (((opcode == 0x80 || opcode == 0x81 || opcode == 0x83) && group == 7) ||
+	    ((opcode == 0xf6 || opcode == 0xf7) && group < 2))
+		return operand;
+	return 0;
 }
 
 static void understand_one_byte(struct instruction *instruction, const struct reader *reader)
@@ -347,6 +484,7 @@ bool instruction_read(const uint8_t *bytes, size_t size, uint64_t address,
 		.length = (uint8_t)reader.at,
 		.from = REGISTER_NONE,
 		.written = may_write(&reader),
+		.compared = compared_by(&reader),
 		.touches = is_slot(&reader),
 		.slot = reader.displacement + (reader.base == REGISTER_RBP ? SLOT_OF_RBP : 0),
 	};

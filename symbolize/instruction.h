@@ -29,9 +29,10 @@ struct instruction {
 	enum operation operation;
 	uint8_t length;
 	uint8_t to, from;
-	uint16_t written; /* one bit a register: no longer what it was */
-	bool touches;	  /* the word of the stack at `slot` may have been written */
-	int64_t slot;	  /* distance from RSP; from RBP: with SLOT_OF_RBP added */
+	uint16_t written;  /* one bit a register: no longer what it was */
+	uint16_t compared; /* one bit a register that cmp or test looks at; of xmm0: that of rax */
+	bool touches;	   /* the word of the stack at `slot` may have been written */
+	int64_t slot;	   /* distance from RSP; from RBP: with SLOT_OF_RBP added */
 	uint64_t value;
 };
 
@@ -44,6 +45,9 @@ bool instruction_read(const uint8_t *bytes, size_t size, uint64_t address,
 /* ---- what registers, and some words of the stack, are known to hold ------------------------ */
 
 enum { CONSTANT_SLOTS = 12 };
+
+/* rbx, rsp, rbp, r12 to r15: functions keep them (System V ABI, figure 3.4). */
+enum { REGISTERS_KEPT = 1 << 3 | 1 << 4 | 1 << 5 | 0xf << 12 };
 
 struct constants {
 	uint64_t values[REGISTERS];

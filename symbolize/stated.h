@@ -42,6 +42,9 @@ struct elf_image {
 /* The bytes live as long as elf. False: nothing there that states names. `image` is to be released
  * in any case. */
 bool image_load(struct elf_image *image, Elf *elf);
+
+/* The bytes alone: no relocations, no functions. */
+bool image_load_bytes(struct elf_image *image, Elf *elf);
 void image_release(struct elf_image *image);
 
 /* The aligned word at that address, relocated; 0: there is none. */
@@ -190,8 +193,8 @@ struct code_edge {
 struct text_use {
 	uint32_t function;
 	uint64_t text;
-	uint64_t callee; /* called with it as its first argument; 0: not told */
-	uint64_t second; /* the second argument; 0: not told */
+	uint64_t callee;       /* called with it as its first argument; 0: not told */
+	uint64_t arguments[3]; /* the second to the fourth one; 0: not told */
 };
 
 struct code_facts {
@@ -215,15 +218,45 @@ void code_facts_release(struct code_facts *facts);
 uint32_t *split_functions_find(const struct elf_image *image, const struct code_facts *facts,
 			       const struct function_names *functions);
 
-/* ---- what Cython's code tells: traceback_names.c ------------------------------------------- */
+/* ---- what Cython's code tells: traceback_style.c, traceback_names.c, traceback_line.c ------- */
+
+/* __Pyx_AddTraceback, as it is called; compilers leave out parameters that are always the same. */
+struct traceback_call {
+	uint64_t callee; /* 0: not known */
+	uint64_t file;	 /* where file_register is REGISTER_NONE: the text of the only one */
+	uint8_t line_register, file_register;
+	bool has_line;
+};
+
+struct traceback_style {
+	const char *prefix; /* "pkg.mod.", what most names begin with; interned; NULL: not known */
+	size_t prefix_size;
+	struct traceback_call call;
+};
+
+/* module: as its definition has it, NULL: not told. */
+void traceback_style_find(struct traceback_style *style, const struct elf_image *image,
+			  const struct code_facts *facts, struct interner *texts,
+			  const char *module);
+bool traceback_has_prefix(const struct traceback_style *style, const char *text);
+
+/* "pkg/mod.pyx" */
+bool traceback_is_file(const char *text);
 
 /*
  * Adds the names that functions put into tracebacks, and qualifies those of their wrappers.
- * `wholes`: of split_functions_find; module: as its definition has it, NULL: not told.
+ * `wholes`: of split_functions_find.
  */
 void traceback_names_add(struct function_names *functions, const struct elf_image *image,
 			 const struct code_facts *facts, const uint32_t *wholes,
-			 const char *module);
+			 const struct traceback_style *style);
+
+/*
+ * The line that the call before the return address `site` stands on, in the function of that name,
+ * and its file (NULL: not told); 0: not known. An estimate: see traceback_line.c.
+ */
+int traceback_line_find(const struct elf_image *image, const struct traceback_call *call,
+			const char *name, uint64_t site, const char **file);
 
 /* ---- the names: stated_names.c ------------------------------------------------------------ */
 
@@ -250,11 +283,23 @@ struct stated_names {
 	size_t count;
 	char *texts; /* each ended by NUL; the first one is empty */
 	size_t texts_size;
+	struct traceback_call call;
 };
 
 /* What the module says; no names where it says none. */
 void stated_names_build(struct stated_names *names, Elf *elf);
 void stated_names_release(struct stated_names *names);
+
+struct stated_line {
+	const char *file; /* interned */
+	int line;	  /* 0: not known */
+};
+
+/* The line of the call before the return address, in a function of names; an estimate. `code`:
+ * loaded when first needed, by the caller to be released. */
+void stated_line_find(const struct stated_names *names, struct interner *interner, Elf *elf,
+		      struct elf_image *code, const struct symbolize_stated *stated,
+		      uint64_t address, struct stated_line *line);
 
 /* False: it has no name for the function that covers this address. */
 bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,

@@ -99,14 +99,18 @@ static void write_names(struct stated_names *names, const struct function_names 
 
 /* What the code adds to what the tables say. */
 static void read_code(struct function_names *functions, const struct elf_image *image,
-		      const char *module)
+		      const char *module, struct traceback_call *call)
 {
 	struct code_facts facts;
 
 	code_facts_read(&facts, image);
 	uint32_t *wholes = split_functions_find(image, &facts, functions);
-	if (image->cython)
-		traceback_names_add(functions, image, &facts, wholes, module);
+	if (image->cython) {
+		struct traceback_style style;
+		traceback_style_find(&style, image, &facts, functions->texts, module);
+		traceback_names_add(functions, image, &facts, wholes, &style);
+		*call = style.call;
+	}
 	for (size_t i = 0; i < functions->count; i++)
 		if (!functions->items[i].name)
 			functions->items[i] = functions->items[wholes[i]];
@@ -127,7 +131,7 @@ void stated_names_build(struct stated_names *names, Elf *elf)
 		image_each_text(&image, look_at, &search);
 		function_names_init(&functions, &image, &claims);
 		if (claims.count)
-			read_code(&functions, &image, claims.module);
+			read_code(&functions, &image, claims.module, &names->call);
 		write_names(names, &functions, &image);
 		function_names_release(&functions);
 		claims_release(&claims);
@@ -171,4 +175,22 @@ bool stated_names_find(const struct stated_names *names, struct interner *intern
 		.layer = entry->layer,
 	};
 	return true;
+}
+
+void stated_line_find(const struct stated_names *names, struct interner *interner, Elf *elf,
+		      struct elf_image *code, const struct symbolize_stated *stated,
+		      uint64_t address, struct stated_line *line)
+{
+	const char *file = NULL;
+
+	*line = (struct stated_line){.line = 0};
+	if (!names->call.has_line || stated->uncertain || stated->helper || stated->slot)
+		return;
+	if (!code->count && !image_load_bytes(code, elf))
+		return;
+	line->line = traceback_line_find(code, &names->call, stated->name, address, &file);
+	line->file =
+		file && traceback_is_file(file) ? intern_clean(interner, file, strlen(file)) : NULL;
+	if (!line->file)
+		line->line = 0;
 }

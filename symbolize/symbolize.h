@@ -53,7 +53,8 @@ struct symbolize_frame {
 	int line;	       /* 0: none */
 	int declared;	       /* line of the function's definition; 0: not in `file`, not told */
 	bool inlined;	       /* true for all levels but the outermost */
-	const struct symbolize_stated *stated; /* where `name` is from; NULL: DWARF or a symbol */
+	const struct symbolize_stated *stated; /* where `name` is from, and the line is an estimate;
+						  NULL: DWARF or a symbol */
 };
 
 enum { SYMBOLIZE_MAX_INLINE = 64 };

@@ -42,6 +42,7 @@ struct symbolizer {
 	struct interval_list fdes;
 	bool stated_built;
 	struct stated_names stated;
+	struct elf_image code; /* for lines of calls in stated functions; once it is needed */
 };
 
 struct symbolizer *symbolizer_new(struct interner *interner)
@@ -64,6 +65,7 @@ static void close_module(struct symbolizer *symbolizer)
 	symbol_table_release(&symbolizer->symbols);
 	interval_list_release(&symbolizer->fdes);
 	stated_names_release(&symbolizer->stated);
+	image_release(&symbolizer->code);
 	if (dwarf)
 		dwarf_end(dwarf);
 	elf_end(symbolizer->lazy_elf);
@@ -335,12 +337,23 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 	return stated_names_find(&symbolizer->stated, symbolizer->interner, address, stated);
 }
 
-static void add_stated(struct symbolizer *symbolizer, uint64_t pc, struct symbolize_result *result)
+/* `site`: the return address of the call; 0: none. */
+static void add_stated(struct symbolizer *symbolizer, uint64_t pc, uint64_t site,
+		       struct symbolize_result *result)
 {
+	struct stated_line line = {.line = 0};
+
 	if (result->count || !symbolize_stated_name(symbolizer, pc, &result->stated))
 		return;
-	result->frames[result->count++] =
-		(struct symbolize_frame){.name = result->stated.name, .stated = &result->stated};
+	if (site)
+		stated_line_find(&symbolizer->stated, symbolizer->interner, symbolizer->elf,
+				 &symbolizer->code, &result->stated, site, &line);
+	result->frames[result->count++] = (struct symbolize_frame){
+		.name = result->stated.name,
+		.file = line.file,
+		.line = line.line,
+		.stated = &result->stated,
+	};
 }
 
 void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
@@ -368,7 +381,7 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 	const bool found = symbol_table_find(&symbolizer->symbols, pc, fde, wanted, &match);
 	if (found)
 		add_symbol(symbolizer, &match, result);
-	add_stated(symbolizer, pc, result);
+	add_stated(symbolizer, pc, exact ? 0 : address, result);
 	result->has_function = fde || found;
 	if (result->has_function)
 		result->function_start = fde ? fde->start : match.start;

@@ -30,91 +30,12 @@ struct naming {
 	const struct elf_image *image;
 	const struct code_facts *facts;
 	const uint32_t *wholes;
-	const char *prefix; /* "pkg.mod."; interned */
-	size_t prefix_size;
-	uint64_t callee; /* __Pyx_AddTraceback; 0: not found */
+	const struct traceback_style *style;
 	struct candidate *candidates;
 	size_t count, capacity;
 };
 
-/* ---- the module's name, and the function that is told names -------------------------------- */
-
-/* "pkg.mod.Class.method" -> "pkg.mod." by the module's last component; NULL: it is not in there. */
-static const char *prefix_of(struct interner *texts, const char *text, const char *leaf,
-			     size_t leaf_size)
-{
-	for (const char *part = text; *part; part += strcspn(part, "."), part += *part == '.')
-		if (!strncmp(part, leaf, leaf_size) && part[leaf_size] == '.')
-			return intern_bytes(texts, text, (size_t)(part - text) + leaf_size + 1);
-	return NULL;
-}
-
-/* What most of the texts begin with. */
-static void find_prefix(struct naming *naming, const char *module)
-{
-	const char *dot = strrchr(module, '.'), *leaf = dot ? dot + 1 : module;
-	const size_t leaf_size = strlen(leaf);
-	struct table votes;
-	uint32_t best = 0;
-
-	table_init(&votes);
-	for (size_t i = 0; i < naming->facts->use_count; i++) {
-		const char *text = image_text(naming->image, naming->facts->uses[i].text);
-		const char *prefix =
-			text ? prefix_of(naming->functions->texts, text, leaf, leaf_size) : NULL;
-		uint32_t count = 0;
-		if (!prefix)
-			continue;
-		table_find(&votes, (uint64_t)(uintptr_t)prefix, 0, &count);
-		table_put(&votes, (uint64_t)(uintptr_t)prefix, 0, ++count);
-		if (count > best) {
-			best = count;
-			naming->prefix = prefix;
-		}
-	}
-	naming->prefix_size = naming->prefix ? strlen(naming->prefix) : 0;
-	table_release(&votes);
-}
-
-static bool has_prefix(const struct naming *naming, const char *text)
-{
-	return naming->prefix && !strncmp(text, naming->prefix, naming->prefix_size);
-}
-
-/* The callee that most names with the module's prefix are handed to. */
-static void find_callee(struct naming *naming)
-{
-	struct table votes;
-	uint32_t best = 0;
-
-	table_init(&votes);
-	for (size_t i = 0; i < naming->facts->use_count; i++) {
-		const struct text_use *use = &naming->facts->uses[i];
-		uint32_t count = 0;
-		if (!use->callee || !has_prefix(naming, image_text(naming->image, use->text)))
-			continue;
-		table_find(&votes, use->callee, 0, &count);
-		table_put(&votes, use->callee, 0, ++count);
-		if (count > best) {
-			best = count;
-			naming->callee = use->callee;
-		}
-	}
-	table_release(&votes);
-}
-
 /* ---- candidates --------------------------------------------------------------------------- */
-
-static bool is_file(const char *name)
-{
-	static const char *const ends[] = {".pyx", ".pxd", ".pxi", ".py"};
-	const char *dot = strrchr(name, '.');
-
-	for (size_t i = 0; dot && i < sizeof(ends) / sizeof(*ends); i++)
-		if (!strcmp(dot, ends[i]))
-			return true;
-	return false;
-}
 
 static int by_function(const void *left, const void *right)
 {
@@ -130,12 +51,13 @@ static void collect(struct naming *naming)
 	for (size_t i = 0; i < naming->facts->use_count; i++) {
 		const struct text_use *use = &naming->facts->uses[i];
 		const char *text = image_text(naming->image, use->text);
-		const bool qualified = has_prefix(naming, text);
-		if (is_file(text) || (!qualified && use->callee != naming->callee) ||
+		const bool qualified = traceback_has_prefix(naming->style, text);
+		if (traceback_is_file(text) ||
+		    (!qualified && use->callee != naming->style->call.callee) ||
 		    (!qualified && !use->callee))
 			continue;
 		if (qualified)
-			text += naming->prefix_size;
+			text += naming->style->prefix_size;
 		naming->candidates = alloc_room(naming->candidates, &naming->capacity,
 						naming->count + 1, sizeof(*naming->candidates));
 		naming->candidates[naming->count++] = (struct candidate){
@@ -200,7 +122,7 @@ static void set_body(struct naming *naming, const struct candidate *candidate, b
 		.layer = LAYER_BODY,
 		.uncertain = uncertain || !candidate->handed,
 		.bare = candidate->bare,
-		.helper = naming->prefix && candidate->bare && strchr(name, '.'),
+		.helper = naming->style->prefix && candidate->bare && strchr(name, '.'),
 	};
 }
 
@@ -377,14 +299,15 @@ static void name_several(struct naming *naming)
 }
 
 void traceback_names_add(struct function_names *functions, const struct elf_image *image,
-			 const struct code_facts *facts, const uint32_t *wholes, const char *module)
+			 const struct code_facts *facts, const uint32_t *wholes,
+			 const struct traceback_style *style)
 {
-	struct naming naming = {
-		.functions = functions, .image = image, .facts = facts, .wholes = wholes};
+	struct naming naming = {.functions = functions,
+				.image = image,
+				.facts = facts,
+				.wholes = wholes,
+				.style = style};
 
-	if (module)
-		find_prefix(&naming, module);
-	find_callee(&naming);
 	collect(&naming);
 	name_singles(&naming);
 	name_bodies(&naming);

@@ -3,10 +3,13 @@
  * stated_names MODULE: for each address (hexadecimal, one a line) on stdin, what the ELF file's own
  * tables say of the function there: "ADDRESS START NAME MODULE EVIDENCE FLAGS" with tabs between
  * them, and "-" for what is not told. FLAGS: "?" a guess, "c" of Cython's, "h" a helper.
+ *
+ * stated_names --lines MODULE: for each return address, "ADDRESS NAME FILE LINE" of the call.
  */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "symbolize/symbolize.h"
@@ -33,18 +36,37 @@ static void print_names(struct symbolizer *symbolizer)
 	}
 }
 
+static void print_lines(struct symbolizer *symbolizer)
+{
+	uint64_t address;
+
+	while (scanf("%" SCNx64, &address) == 1) {
+		struct symbolize_result result;
+		symbolize_pc(symbolizer, address, false, &result);
+		const struct symbolize_frame none = {.name = NULL};
+		const struct symbolize_frame *frame =
+			result.count ? &result.frames[result.count - 1] : &none;
+		printf("%" PRIx64 "\t%s\t%s\t%d\n", address, frame->name ? frame->name : "-",
+		       frame->file ? frame->file : "-", frame->line);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 2)
+	const bool lines = argc == 3 && !strcmp(argv[1], "--lines");
+	if (argc != 2 + lines)
 		return 2;
-	_cleanup_close_ int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
-	const struct symbolize_module module = {.path = argv[1], .fd = fd, .root_fd = -1};
+	const char *path = argv[argc - 1];
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const struct symbolize_module module = {.path = path, .fd = fd, .root_fd = -1};
 	struct interner *strings = interner_new();
 	struct symbolizer *symbolizer = symbolizer_new(strings);
 	struct error error;
 	const bool opened = symbolizer_open(symbolizer, &module, &error);
 
-	if (opened)
+	if (opened && lines)
+		print_lines(symbolizer);
+	else if (opened)
 		print_names(symbolizer);
 	else
 		fprintf(stderr, "%s\n", error.message);

@@ -103,6 +103,7 @@ static void frames_differ_by_every_field(void **state)
 		{.inlined = true},
 		{.guessed = true},
 		{.uncertain = true},
+		{.estimated = true},
 	};
 	const size_t count = sizeof(frames) / sizeof(frames[0]);
 	for (int round = 0; round < 2; round++)
@@ -171,6 +172,14 @@ static void frame_texts_are_as_documented(void **state)
 		 0,
 		 "b.so+0x0 [guessed]"},
 		{{.name = "f", .module = "b.so", .uncertain = true}, 0, 0, "f? (b.so)"},
+		{{.name = "f", .short_file = "a.pyx", .line = 18, .estimated = true},
+		 0,
+		 0,
+		 "f (a.pyx:~18)"},
+		{{.name = "f", .short_file = "a.pyx", .line = 18, .estimated = true},
+		 1,
+		 0,
+		 "f (a.pyx)"},
 		{{0}, 0, 0, "[unknown] [guessed]"},
 		{{.name = ""}, 0, 0, "[unknown] [guessed]"},
 		{{.kind = FRAME_THREAD, .name = "thread 7 \"x (y)\""}, 0, 0, "thread 7 \"x (y)\""},

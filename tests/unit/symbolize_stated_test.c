@@ -64,7 +64,7 @@ static const char tables_source[] =
 static const char cython_source[] =
 	"typedef long word;\n"
 	"struct method { const char *name; void *function; int flags; const char *doc; };\n"
-	"extern long PyModule_Create2(), PyObject_Call();\n"
+	"extern long PyModule_Create2(), PyObject_Call(), dealloc();\n"
 	"const char *runtime(void) { return \"cython_runtime\"; }\n"
 	"static __attribute__((noipa)) void add_traceback(const char *name, int c_line, int line,\n"
 	"	const char *file) { PyObject_Call(name, c_line, line, file); }\n"
@@ -82,6 +82,8 @@ static const char cython_source[] =
 	"F items(long x) { return PyObject_Call(generator) ?: FAIL(\"pkg.mod.Hopper.items\", 10); "
 	"}\n"
 	"F view(long x) { return PyObject_Call(x) ?: FAIL(\"View.MemoryView.array.get\", 1); }\n"
+	"F dropping(long *x) { long y = PyObject_Call(x); if (--*x == 0) dealloc(x);\n"
+	"	return y ?: FAIL(\"pkg.mod.dropping\", 14); }\n"
 	"F silent(long x) { return x + 1; }\n"
 	"F chilly(long x) { if (__builtin_expect(PyObject_Call(x) == 7, 0)) {\n"
 	"	PyObject_Call(1); asm volatile(\"mark_cold: nop\"); FAIL(\"pkg.mod.chilly\", 12); "
@@ -99,7 +101,8 @@ static const char cython_source[] =
 	"long PyInit_mod(long x) {\n"
 	"	return (long)&mdef_go + (long)&mdef_items + (long)&mdef_fused + "
 	"PyModule_Create2(&definition)\n"
-	"	+ both(x) + own_helper(x) + outer_inner(x) + view(x) + silent(x) + chilly(x); }\n";
+	"	+ both(x) + own_helper(x) + outer_inner(x) + view(x) + silent(x) + chilly(x) + "
+	"dropping(x); }\n";
 
 /* How the head of an object looks, and what the linker is told. */
 static const struct build {
@@ -307,6 +310,61 @@ static void tracebacks_name_functions(void **state)
 	release_world(&world);
 }
 
+/* What follows the call of that function in the other one. */
+static uint64_t return_address(const struct world *world, const char *function, const char *callee)
+{
+	char command[512];
+	unsigned long address = 0;
+
+	snprintf(command, sizeof(command),
+		 "objdump -d --no-show-raw-insn --disassemble=%s '%s' | "
+		 "awk '/call.*%s/ { getline; print $1; exit }' | tr -d :",
+		 function, world->whole, callee);
+	FILE *pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_int_equal(fscanf(pipe, "%lx", &address), 1);
+	pclose(pipe);
+	return address;
+}
+
+static const struct {
+	const char *function, *callee;
+	int line; /* 0: none is told */
+} calls[] = {
+	{"go_body", "PyObject_Call", 5},
+	{"outer_inner", "PyObject_Call", 9},
+	{"generator", "PyObject_Call", 11},
+	{"items", "PyObject_Call", 10},
+	{"dropping", "PyObject_Call", 14}, /* what the arguments are is dropped first */
+	{"dropping", "dealloc", 0},	   /* cannot fail */
+	{"go", "go_body", 0},		   /* has no line of its own */
+	{"both", "PyObject_Call", 0},	   /* whose name is a guess */
+};
+
+static void failing_calls_tell_lines(void **state)
+{
+	struct world world;
+
+	(void)state;
+	assert_true(build_world(&world, cython_source, "-shared -fPIC"));
+	open_module(&world, world.stripped);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		const uint64_t address = return_address(&world, calls[i].function, calls[i].callee);
+		struct symbolize_result result;
+		symbolize_pc(world.symbolizer, address, false, &result);
+		assert_int_equal(result.count, 1);
+		if (result.frames[0].line != calls[i].line)
+			fail_msg("%s: line %d", calls[i].function, result.frames[0].line);
+		if (calls[i].line)
+			assert_string_equal(result.frames[0].file, "pkg/mod.pyx");
+		else
+			assert_null(result.frames[0].file);
+		symbolize_pc(world.symbolizer, address, true, &result);
+		assert_int_equal(result.frames[0].line, 0); /* no return address */
+	}
+	release_world(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +372,7 @@ int main(void)
 		cmocka_unit_test(tables_of_free_threaded_builds_too),
 		cmocka_unit_test(symbols_come_first),
 		cmocka_unit_test(tracebacks_name_functions),
+		cmocka_unit_test(failing_calls_tell_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
