@@ -144,6 +144,33 @@ static void search_sections(const struct module *module, const char *symbols, co
 
 /* ---- without section headers ---- */
 
+/* The words of a table one after the other, read in blocks: a hostile one is as long as it likes.
+ */
+struct words {
+	const struct module *module;
+	uint64_t next; /* address of the next block */
+	uint32_t block[1024];
+	size_t count, at;
+};
+
+static bool next_word(struct words *words, uint32_t *word)
+{
+	if (words->at == words->count) {
+		const size_t size = sizeof(words->block);
+		words->count = sizeof(words->block) / sizeof(*words->block);
+		/* Near the end of a segment there are fewer than that. */
+		if (!module_read(words->module, words->next, words->block, size, NULL)) {
+			words->count = 1;
+			if (!module_read(words->module, words->next, words->block, 4, NULL))
+				return false;
+		}
+		words->next += 4 * words->count;
+		words->at = 0;
+	}
+	*word = words->block[words->at++];
+	return true;
+}
+
 /* A DT_GNU_HASH table knows no count: it is one more than the last symbol of the last chain. */
 static uint64_t count_gnu_hash(const struct module *module, uint64_t hash)
 {
@@ -152,19 +179,20 @@ static uint64_t count_gnu_hash(const struct module *module, uint64_t hash)
 	if (!module_read(module, hash, header, sizeof(header), NULL) || header[0] > SYMBOLS_LIMIT ||
 	    header[2] > SYMBOLS_LIMIT)
 		return 0;
-	uint64_t buckets = hash + sizeof(header) + UINT64_C(8) * header[2];
+	struct words words = {.module = module,
+			      .next = hash + sizeof(header) + UINT64_C(8) * header[2]};
+	const uint64_t chains = words.next + UINT64_C(4) * header[0];
 	for (uint32_t i = 0; i < header[0]; i++) {
 		uint32_t first;
-		if (!module_read(module, buckets + UINT64_C(4) * i, &first, sizeof(first), NULL))
+		if (!next_word(&words, &first))
 			return 0;
 		if (first > last)
 			last = first;
 	}
-	uint64_t chains = buckets + UINT64_C(4) * header[0];
+	words = (struct words){.module = module, .next = chains + 4 * (last - header[1])};
 	for (; last >= header[1] && last < SYMBOLS_LIMIT; last++) {
 		uint32_t link;
-		if (!module_read(module, chains + 4 * (last - header[1]), &link, sizeof(link),
-				 NULL))
+		if (!next_word(&words, &link))
 			return 0;
 		if (link & 1)
 			return last + 1;
