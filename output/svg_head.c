@@ -16,15 +16,11 @@ enum { TITLE_CELLS = 78, LINE_CELLS = 175 };
 const char *output_svg_kind_title(enum frame_kind kind)
 {
 	static const char *const titles[FRAME_KIND_COUNT] = {
-		[FRAME_PYTHON] = "Python",
-		[FRAME_PYTHON_LIBRARY] = "standard library & packages",
-		[FRAME_CYTHON] = "Cython",
-		[FRAME_NATIVE] = "native",
-		[FRAME_INTERPRETER] = "interpreter",
-		[FRAME_KERNEL] = "kernel",
-		[FRAME_IDLE] = "idle",
-		[FRAME_GUESSED] = "guessed",
-		[FRAME_THREAD] = "thread",
+		[FRAME_PYTHON] = "Python",   [FRAME_PYTHON_LIBRARY] = "standard library & packages",
+		[FRAME_CYTHON] = "Cython",   [FRAME_BUILTIN] = "built-in",
+		[FRAME_NATIVE] = "native",   [FRAME_INTERPRETER] = "interpreter",
+		[FRAME_KERNEL] = "kernel",   [FRAME_IDLE] = "idle",
+		[FRAME_GUESSED] = "guessed", [FRAME_THREAD] = "thread",
 	};
 	return (unsigned)kind < FRAME_KIND_COUNT ? titles[kind] : "unknown";
 }

@@ -13,11 +13,11 @@
 #define PLAIN "\033[0m"
 
 static const char *const kind_colors[FRAME_KIND_COUNT] = {
-	[FRAME_PYTHON] = "\033[94m",	  [FRAME_PYTHON_LIBRARY] = "\033[36m",
-	[FRAME_CYTHON] = "\033[33m",	  [FRAME_NATIVE] = "\033[91m",
-	[FRAME_INTERPRETER] = "\033[35m", [FRAME_KERNEL] = "\033[32m",
-	[FRAME_IDLE] = "\033[2m",	  [FRAME_GUESSED] = "\033[35m",
-	[FRAME_THREAD] = "\033[1m",
+	[FRAME_PYTHON] = "\033[94m",  [FRAME_PYTHON_LIBRARY] = "\033[36m",
+	[FRAME_BUILTIN] = "\033[34m", [FRAME_CYTHON] = "\033[33m",
+	[FRAME_NATIVE] = "\033[91m",  [FRAME_INTERPRETER] = "\033[35m",
+	[FRAME_KERNEL] = "\033[32m",  [FRAME_IDLE] = "\033[2m",
+	[FRAME_GUESSED] = "\033[35m", [FRAME_THREAD] = "\033[1m",
 };
 
 /* Names come from the target: no byte of theirs may reach the terminal as a control sequence. */

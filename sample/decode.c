@@ -34,6 +34,7 @@ void decoder_init(struct decoder *decoder, const struct target *target,
 	python_stack_init(&decoder->python);
 	python_stack_init(&decoder->part);
 	join_init(&decoder->join, JOIN_AUTO);
+	decoder->c_functions = c_functions_new(target, strings);
 	decoder->marks[MERGED_GC] = intern_text(strings, "<gc>");
 	decoder->marks[MERGED_GIL_WAIT] = intern_text(strings, "<gil wait>");
 	decoder->marks[MERGED_IMPORT_WAIT] = intern_text(strings, "<import lock wait>");
@@ -50,6 +51,7 @@ void decoder_release(struct decoder *decoder)
 	free(decoder->runtimes);
 	free(decoder->code_caches);
 	frame_table_release(&decoder->frames);
+	c_functions_free(decoder->c_functions);
 	unwind_stack_release(&decoder->native);
 	python_stack_release(&decoder->python);
 	python_stack_release(&decoder->part);
@@ -417,6 +419,36 @@ static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *na
 	return native_id(decoder, activation, interpreter, frame, idle);
 }
 
+static bool is_c_function(struct decoder *decoder, const struct python_runtime *runtime,
+			  const struct unwind_frame *frame)
+{
+	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	if (!python_runtime_owns(runtime, pc))
+		return false;
+	const struct mapping *mapping = module_table_find(&decoder->modules, pc);
+	return mapping && mapping->module &&
+	       c_functions_hold(decoder->c_functions, mapping->module,
+				(frame->function ? frame->function : pc) -
+					mapping->module->load_bias);
+}
+
+/* What a program can name of the interpreter stands in its stack, save outside of the outermost
+ * Python frame. */
+static void show_c_functions(struct decoder *decoder, const struct python_runtime *runtime,
+			     const struct unwind_stack *native)
+{
+	struct merged_stack *merged = &decoder->merged;
+	size_t end = merged->count;
+	while (end > 0 && merged->frames[end - 1].kind != MERGED_PYTHON)
+		end--;
+	for (size_t i = 0; i < (end ? end : merged->count); i++) {
+		struct merged_frame *frame = &merged->frames[i];
+		if (frame->hidden && frame->kind == MERGED_NATIVE)
+			frame->hidden =
+				!is_c_function(decoder, runtime, &native->frames[frame->native]);
+	}
+}
+
 static bool is_shown(const struct decoder *decoder, const struct merged_frame *frame)
 {
 	return !frame->hidden || decoder->options->internals;
@@ -603,6 +635,8 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		facts->stale_join = true;
 		return DECODE_TORN;
 	}
+	if (raw->runtime && native)
+		show_c_functions(decoder, raw->runtime, native);
 	number_frames(decoder, native, raw);
 	fill_facts(decoder, raw, native, python, facts);
 	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;

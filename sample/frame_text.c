@@ -12,15 +12,11 @@
 const char *frame_kind_name(enum frame_kind kind)
 {
 	static const char *const names[FRAME_KIND_COUNT] = {
-		[FRAME_PYTHON] = "python",
-		[FRAME_PYTHON_LIBRARY] = "python-library",
-		[FRAME_CYTHON] = "cython",
-		[FRAME_NATIVE] = "native",
-		[FRAME_INTERPRETER] = "interpreter",
-		[FRAME_KERNEL] = "kernel",
-		[FRAME_IDLE] = "idle",
-		[FRAME_GUESSED] = "guessed",
-		[FRAME_THREAD] = "thread",
+		[FRAME_PYTHON] = "python",   [FRAME_PYTHON_LIBRARY] = "python-library",
+		[FRAME_CYTHON] = "cython",   [FRAME_BUILTIN] = "builtin",
+		[FRAME_NATIVE] = "native",   [FRAME_INTERPRETER] = "interpreter",
+		[FRAME_KERNEL] = "kernel",   [FRAME_IDLE] = "idle",
+		[FRAME_GUESSED] = "guessed", [FRAME_THREAD] = "thread",
 	};
 	return (unsigned)kind < FRAME_KIND_COUNT ? names[kind] : "unknown";
 }

@@ -10,6 +10,7 @@
 #include "python/python.h"
 #include "sample/options.h"
 #include "sample/sample.h"
+#include "symbolize/symbolize.h"
 #include "target/target.h"
 #include "unwind/unwind.h"
 
@@ -467,6 +468,25 @@ uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *f
 uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
 uint32_t frame_table_kernel(struct frame_table *table, const char *function /* interned */);
 
+/* ---- c_functions.c: what of the interpreter a program can name --------------------------------
+ */
+
+struct c_functions;
+
+struct c_functions *c_functions_new(const struct target *target, struct interner *strings);
+void c_functions_free(struct c_functions *functions); /* NULL accepted */
+
+/* Whether the function at an ELF address of the interpreter's module is shown. The first look reads
+ * the module's tables: some milliseconds. */
+bool c_functions_hold(struct c_functions *functions, const struct module *module,
+		      uint64_t function);
+
+/* Whether a function with that name is. */
+bool c_function_is_shown(const struct symbolize_stated *stated);
+
+/* What symbolize/ is to open. */
+struct symbolize_module module_to_symbolize(const struct module *module, int root);
+
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
 /* All that turns raw samples into stacks; belongs to the worker. */
@@ -480,6 +500,7 @@ struct decoder {
 	size_t runtime_count, runtime_capacity;
 	struct python_code_cache **code_caches; /* one for each runtime */
 	struct frame_table frames;
+	struct c_functions *c_functions;
 	struct unwind_stack native;
 	struct python_stack python, part;
 	struct merged_stack merged;

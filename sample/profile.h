@@ -18,6 +18,7 @@ enum frame_kind {
 	FRAME_PYTHON,	      /* the user's Python code */
 	FRAME_PYTHON_LIBRARY, /* standard library and installed packages */
 	FRAME_CYTHON,
+	FRAME_BUILTIN, /* a C function of the interpreter that a program can name: "sorted" */
 	FRAME_NATIVE,
 	FRAME_INTERPRETER, /* the interpreter's own code (--internals), <gc>, <gil wait> */
 	FRAME_KERNEL,

@@ -314,6 +314,38 @@ static bool is_header_code(const struct symbolize_frame *symbol)
 	       (name[2] == '_' || (name[2] >= 'A' && name[2] <= 'Z'));
 }
 
+/*
+ * A function of the interpreter, or of the standard library, that a program can name has that name,
+ * whatever the compiler calls it. False: it is none.
+ */
+static bool name_c_function(struct resolver *resolver, const struct raw_frame *raw,
+			    struct named *outermost)
+{
+	struct symbolize_stated stated;
+	uint64_t pc = raw->offset - !raw->exact;
+	if (!raw->module ||
+	    (!(raw->interpreter && !raw->hidden) && !strstr(raw->module->path, "/lib-dynload/")))
+		return false;
+	if (!symbolize_stated_name(resolver->symbolizer, pc, &stated) ||
+	    !c_function_is_shown(&stated))
+		return false;
+	_cleanup_strbuf_ struct strbuf name;
+	strbuf_init(&name);
+	if (stated.module && strcmp(stated.module, "builtins") != 0 &&
+	    strcmp(stated.module, "__builtin__") != 0)
+		strbuf_printf(&name, "%s.", stated.module);
+	strbuf_add_text(&name, stated.name);
+	outermost->frame.name = intern_text(resolver->strings, name.text);
+	if (!raw->interpreter)
+		return true;
+	/* One box a function: where it stands in the interpreter's source is of no use to most. */
+	if (outermost->frame.kind == FRAME_INTERPRETER)
+		outermost->frame.kind = FRAME_BUILTIN;
+	outermost->frame.file = outermost->frame.short_file = NULL;
+	outermost->frame.line = 0;
+	return true;
+}
+
 static void name_native(struct resolver *resolver, uint32_t id, const struct raw_frame *raw,
 			const struct symbolize_result *result)
 {
@@ -341,20 +373,30 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 			name_stated(resolver, raw, symbol->stated, &level);
 		else if (!name_cython(resolver, raw, symbol, &level))
 			name_numba(resolver, raw, symbol, &level);
+		if (i == result->count - 1)
+			name_c_function(resolver, raw, &level);
+		else if (raw->interpreter && !raw->hidden)
+			continue; /* how it does it */
 		add_named(resolver, id, &level);
 	}
 }
 
-static bool open_module(struct resolver *resolver, const struct module *module)
+struct symbolize_module module_to_symbolize(const struct module *module, int root)
 {
-	const struct symbolize_module source = {
+	return (struct symbolize_module){
 		.path = module->path,
 		.fd = module->fd,
 		.bytes = module->bytes,
 		.bytes_size = module->bytes_size,
 		.build_id = module->build_id,
-		.root_fd = resolver->target ? target_root(resolver->target) : -1,
+		.root_fd = root,
 	};
+}
+
+static bool open_module(struct resolver *resolver, const struct module *module)
+{
+	const struct symbolize_module source =
+		module_to_symbolize(module, resolver->target ? target_root(resolver->target) : -1);
 	struct error error;
 	cython_symbols_free(resolver->symbols);
 	resolver->symbols = NULL;

@@ -177,7 +177,8 @@ def differs(ours, theirs, unsigned_deltas):
     if kind == "python" or kind == "cython":
         return "another frame"
     if theirs["line"]:
-        if plain_libc(ours.name) != plain_libc(theirs["name"]):
+        # A function of the standard library has the name that Python gives it.
+        if "/lib-dynload/" not in ours.data["module_path"] and plain_libc(ours.name) != plain_libc(theirs["name"]):
             return "another function"
         if (ours.file, ours.line) == (theirs["file"], theirs["line"]) or \
                 (ours.file, ours.line) in binutils_lines(ours, theirs):

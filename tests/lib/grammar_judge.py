@@ -82,7 +82,7 @@ def from_profile(text):
             number = at["frame"]
             if kinds[number] == "thread":
                 thread = names[number]
-            else:
+            elif kinds[number] != "builtin":      # the interpreter's own, between any two frames
                 stack.append(frames[number])
             at = nodes[at["parent"]]
         stacks.append((thread, stack[::-1], node["self"]))

@@ -415,20 +415,26 @@ class Frame:
         return f"{self.name or '?'} ({where})"
 
 
-def stacks(dump):
-    """pdump's JSON -> {tid: [Frame]}, outermost first."""
-    return {thread["os_thread_id"]: [Frame(frame) for frame in reversed(thread["frames"])]
+def stacks(dump, builtins=False):
+    """pdump's JSON -> {tid: [Frame]}, outermost first; builtins: with the interpreter's own functions."""
+    return {thread["os_thread_id"]: [Frame(frame) for frame in reversed(thread["frames"])
+                                     if builtins or frame["kind"] != "builtin"]
             for thread in dump["threads"]}
 
 
-def folded(text):
-    """Folded output -> [(list of frame texts, outermost first, count)]."""
+# "sorted (python3.11)": a function of the interpreter's own.
+BUILTIN = re.compile(r" \((lib)?python\d[\d.]*[a-z]*(-dbg)?(\.so[\d.]*)?\)$")
+
+
+def folded(text, builtins=False):
+    """Folded output -> [(list of frame texts, outermost first, count)]; builtins as above."""
     result = []
     for line in text.splitlines():
         match = re.match(r"(.*) (\d+)$", line)
         if not match:
             raise Failure(f"not a folded line: {line[:200]!r}")
-        result.append((match.group(1).split(";"), int(match.group(2))))
+        result.append(([frame for frame in match.group(1).split(";")
+                        if builtins or not BUILTIN.search(frame)], int(match.group(2))))
     return result
 
 
