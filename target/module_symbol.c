@@ -163,7 +163,9 @@ static bool next_word(struct words *words, uint32_t *word)
 			words->count = 1;
 			if (!module_read(words->module, words->next, words->block, 4, NULL))
 				return false;
-		}
+		} else if (!words->block[0] &&
+			   memcmp(words->block, words->block + 1, size - 4) == 0)
+			return false; /* memory without bytes in the file: no table is so empty */
 		words->next += 4 * words->count;
 		words->at = 0;
 	}
