@@ -4,6 +4,7 @@
 Nothing here waits for a fixed time: fixtures say when they are ready, everything has a deadline, and
 children are killed whatever happens.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -124,11 +125,14 @@ class Interpreter:
             return ""
         folder = CACHE / f"{self.name}-{'-'.join(names)}"
         stamp = folder / ".installed"       # says why they do not work, or nothing
-        if not stamp.exists():
-            self._install(folder, names)
-            done = subprocess.run([self.path, "-c", f"import {', '.join(names)}"],
-                                  env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True)
-            stamp.write_text((done.stderr.strip().splitlines() or ["?"])[-1] if done.returncode else "")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with open(f"{folder}.lock", "w") as lock:      # tests run side by side
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not stamp.exists():
+                self._install(folder, names)
+                done = subprocess.run([self.path, "-c", f"import {', '.join(names)}"], capture_output=True,
+                                      env={**os.environ, "PYTHONPATH": folder}, text=True)
+                stamp.write_text((done.stderr.strip().splitlines() or ["?"])[-1] if done.returncode else "")
         if stamp.read_text():
             raise Skip(f"{self} cannot import {' '.join(names)}: {stamp.read_text()}")
         return str(folder)
