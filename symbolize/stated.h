@@ -305,4 +305,12 @@ void stated_line_find(const struct stated_names *names, struct interner *interne
 bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
 		       struct symbolize_stated *stated);
 
+/* ---- names on disk: name_cache.c ---------------------------------------------------------- */
+
+/* False: there are none for this build ID, or none that can be believed. */
+bool name_cache_load(const struct build_id *id, struct stated_names *names);
+
+/* Nothing is kept of a module without a build ID, nor where there is no place for it. */
+void name_cache_store(const struct build_id *id, const struct stated_names *names);
+
 #endif

@@ -4,6 +4,7 @@
  * the FDEs say. Tables are built when first asked for. Must never let libdw open a file by
  * itself: paths in files are the target's to choose.
  */
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -326,13 +327,31 @@ static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match 
 		outermost->name = symbolize_demangle(symbolizer->interner, outermost->linkage);
 }
 
+/* The build ID is the file's own: what the caller says may be another one's. */
+static void load_stated(struct symbolizer *symbolizer)
+{
+	struct build_id id = {.size = 0};
+	const void *bytes;
+	const ssize_t size = dwelf_elf_gnu_build_id(symbolizer->elf, &bytes);
+
+	if (size >= 8 && (size_t)size <= sizeof(id.bytes)) {
+		id.size = (uint8_t)size;
+		memcpy(id.bytes, bytes, id.size);
+	}
+	if (name_cache_load(&id, &symbolizer->stated))
+		return;
+	stated_names_build(&symbolizer->stated, symbolizer->elf);
+	if (symbolizer->stated.count)
+		name_cache_store(&id, &symbolizer->stated);
+}
+
 bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 			   struct symbolize_stated *stated)
 {
 	if (!symbolizer->open)
 		return false;
 	if (!symbolizer->stated_built)
-		stated_names_build(&symbolizer->stated, symbolizer->elf);
+		load_stated(symbolizer);
 	symbolizer->stated_built = true;
 	return stated_names_find(&symbolizer->stated, symbolizer->interner, address, stated);
 }

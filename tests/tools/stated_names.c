@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -57,6 +58,7 @@ int main(int argc, char **argv)
 	if (argc != 2 + lines)
 		return 2;
 	const char *path = argv[argc - 1];
+	setenv("XDG_CACHE_HOME", "/nonexistent", 1); /* what is found now, not what was before */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	const struct symbolize_module module = {.path = path, .fd = fd, .root_fd = -1};
 	struct interner *strings = interner_new();

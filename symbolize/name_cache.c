@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps stated names on disk, by build ID: $XDG_CACHE_HOME/pdump/names/BUILD-ID (else below
+ * ~/.cache). A header, entries, texts, as they are in memory. Anybody may have written what is
+ * read: it counts only if the folder and the file are ours and every number and text is in order.
+ * Written under another name, then renamed. A failure is no error: the names are found anew.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "symbolize/stated.h"
+
+enum {
+	CACHE_VERSION = 1, /* to be raised whenever names are found in another way */
+	CACHE_MAX_ENTRIES = 1 << 18,
+	CACHE_MAX_TEXTS = 16 << 20,
+};
+
+struct cache_header {
+	char magic[8];
+	uint32_t version, checksum; /* of all that follows this number */
+	uint64_t entry_count, texts_size;
+	struct traceback_call call;
+	uint8_t build_id[32];
+	uint64_t build_id_size;
+};
+
+static const char magic[8] = "pdname\n";
+
+/* ---- the folder --------------------------------------------------------------------------- */
+
+static bool is_ours(int fd, mode_t type)
+{
+	struct stat status;
+
+	return !fstat(fd, &status) && (status.st_mode & S_IFMT) == type &&
+	       status.st_uid == geteuid() && !(status.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* Opens a folder below another one, made if need be; -1: not to be had. Takes `parent`. */
+static int open_below(int parent, const char *name)
+{
+	_cleanup_close_ int above = parent;
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+	if (above < 0 || (mkdirat(above, name, 0700) && errno != EEXIST))
+		return -1;
+	int fd = openat(above, name, flags);
+	if (fd >= 0 && !is_ours(fd, S_IFDIR)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int open_folder(void)
+{
+	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int fd;
+
+	/* XDG base directory specification: relative paths are to be ignored. */
+	if (base && base[0] == '/') {
+		fd = open(base, flags);
+	} else {
+		if (!home || home[0] != '/')
+			return -1;
+		fd = open_below(open(home, flags), ".cache");
+	}
+	return open_below(open_below(fd, "pdump"), "names");
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static bool read_whole(int fd, void *bytes, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		const ssize_t part = read(fd, (char *)bytes + done, size - done);
+		if (part <= 0)
+			return false;
+		done += (size_t)part;
+	}
+	return true;
+}
+
+static uint32_t checksum(const struct cache_header *header, const struct stated_names *names)
+{
+	const size_t skip = offsetof(struct cache_header, entry_count);
+	uLong sum = crc32(0, (const Bytef *)header + skip, (uInt)(sizeof(*header) - skip));
+
+	sum = crc32(sum, (const Bytef *)names->entries,
+		    (uInt)(names->count * sizeof(*names->entries)));
+	return (uint32_t)crc32(sum, (const Bytef *)names->texts, (uInt)names->texts_size);
+}
+
+static bool is_text(const struct stated_names *names, uint32_t at, bool may_be_empty)
+{
+	if (at >= names->texts_size || (!at && !may_be_empty))
+		return false;
+	const char *text = names->texts + at;
+	_cleanup_strbuf_ struct strbuf clean;
+	strbuf_init(&clean);
+	utf8_add_clean(&clean, text, strlen(text));
+	return (*text || may_be_empty) && !strcmp(clean.text, text);
+}
+
+/* Every number and every text that will be used. */
+static bool is_sound(const struct stated_names *names)
+{
+	const uint8_t flags = STATED_UNCERTAIN | STATED_CYTHON | STATED_HELPER | STATED_SLOT;
+	uint64_t end = 0;
+
+	if (names->texts[0] || names->texts[names->texts_size - 1])
+		return false;
+	for (size_t i = 0; i < names->count; i++) {
+		const struct stated_entry *entry = &names->entries[i];
+		if (entry->start < end || entry->end < entry->start || entry->flags & ~flags ||
+		    entry->evidence > SYMBOLIZE_TRACEBACK || !is_text(names, entry->name, false) ||
+		    !is_text(names, entry->module, true))
+			return false;
+		end = entry->end;
+	}
+	return names->call.line_register <= 16 && names->call.file_register <= 16;
+}
+
+static bool is_header(const struct cache_header *header, const struct build_id *id)
+{
+	return !memcmp(header->magic, magic, sizeof(magic)) && header->version == CACHE_VERSION &&
+	       header->build_id_size == id->size &&
+	       !memcmp(header->build_id, id->bytes, id->size) &&
+	       header->entry_count <= CACHE_MAX_ENTRIES && header->texts_size &&
+	       header->texts_size <= CACHE_MAX_TEXTS;
+}
+
+static bool read_names(int fd, const struct build_id *id, struct stated_names *names)
+{
+	struct cache_header header;
+	char more;
+
+	if (!is_ours(fd, S_IFREG) || !read_whole(fd, &header, sizeof(header)) ||
+	    !is_header(&header, id))
+		return false;
+	*names = (struct stated_names){
+		.entries = alloc_zeroed(header.entry_count + 1, sizeof(*names->entries)),
+		.count = header.entry_count,
+		.texts = alloc_zeroed(1, header.texts_size),
+		.texts_size = header.texts_size,
+	};
+	memcpy(&names->call, &header.call, sizeof(names->call));
+	if (read_whole(fd, names->entries, names->count * sizeof(*names->entries)) &&
+	    read_whole(fd, names->texts, names->texts_size) && read(fd, &more, 1) == 0 &&
+	    checksum(&header, names) == header.checksum && is_sound(names))
+		return true;
+	stated_names_release(names);
+	return false;
+}
+
+bool name_cache_load(const struct build_id *id, struct stated_names *names)
+{
+	char hex[65];
+
+	if (!id->size || id->size > sizeof(id->bytes))
+		return false;
+	build_id_hex(id, hex);
+	_cleanup_close_ int folder = open_folder();
+	if (folder < 0)
+		return false;
+	_cleanup_close_ int fd =
+		openat(folder, hex, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 && read_names(fd, id, names);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static bool write_whole(int fd, const void *bytes, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		const ssize_t part = write(fd, (const char *)bytes + done, size - done);
+		if (part <= 0)
+			return false;
+		done += (size_t)part;
+	}
+	return true;
+}
+
+static bool write_names(int fd, const struct build_id *id, const struct stated_names *names)
+{
+	struct cache_header header;
+
+	memset(&header, 0, sizeof(header)); /* what lies between members is written, too */
+	memcpy(header.magic, magic, sizeof(magic));
+	header.version = CACHE_VERSION;
+	header.entry_count = names->count;
+	header.texts_size = names->texts_size;
+	memcpy(&header.call, &names->call, sizeof(header.call));
+	memcpy(header.build_id, id->bytes, id->size);
+	header.build_id_size = id->size;
+	header.checksum = checksum(&header, names);
+	return write_whole(fd, &header, sizeof(header)) &&
+	       write_whole(fd, names->entries, names->count * sizeof(*names->entries)) &&
+	       write_whole(fd, names->texts, names->texts_size);
+}
+
+void name_cache_store(const struct build_id *id, const struct stated_names *names)
+{
+	char hex[65], temporary[96];
+
+	if (!id->size || id->size > sizeof(id->bytes) || names->count > CACHE_MAX_ENTRIES ||
+	    !names->texts_size || names->texts_size > CACHE_MAX_TEXTS)
+		return;
+	build_id_hex(id, hex);
+	snprintf(temporary, sizeof(temporary), ".%s.%ld", hex, (long)getpid());
+	_cleanup_close_ int folder = open_folder();
+	if (folder < 0) {
+		log_debug("symbolize", "names are not kept: no cache folder of ours");
+		return;
+	}
+	_cleanup_close_ int fd = openat(folder, temporary,
+					O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && write_names(fd, id, names) && !renameat(folder, temporary, folder, hex))
+		return;
+	log_debug("symbolize", "names of %s are not kept: %s", hex, strerror(errno));
+	if (fd >= 0)
+		unlinkat(folder, temporary, 0);
+}
