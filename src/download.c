@@ -4,6 +4,7 @@
 #include "src/download.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -69,6 +70,12 @@ static bool on_progress(void *context, enum symbolize_fetch_event event, const c
 		break;
 	}
 	return !ended;
+}
+
+bool download_wanted(void)
+{
+	const char *servers = getenv("DEBUGINFOD_URLS");
+	return servers && servers[strspn(servers, " ")];
 }
 
 void download_init(struct download *download, unsigned seconds, unsigned megabytes, bool quiet)

@@ -14,6 +14,9 @@ struct download {
 	struct sigaction actions[2]; /* and what SIGINT and SIGTERM do then */
 };
 
+/* True when $DEBUGINFOD_URLS names servers. */
+bool download_wanted(void);
+
 /*
  * Limits for all files together. On a terminal progress is shown; SIGINT or SIGTERM while a file is
  * fetched ends the fetching alone. One at a time; from the thread that takes the signals.

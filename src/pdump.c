@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 	struct session_options session = report_session_options(&options);
 	struct download download;
 	download_init(&download, FETCH_SECONDS, FETCH_MEGABYTES, options.level == LOG_QUIET);
-	session.fetch = &download.fetch;
+	session.fetch = download_wanted() ? &download.fetch : NULL;
 	struct interner *strings = interner_new();
 	struct dump dump;
 	struct error error;

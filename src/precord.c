@@ -367,7 +367,8 @@ int main(int argc, char **argv)
 	recording.session = report_session_options(&recording.options);
 	download_init(&recording.download, FETCH_SECONDS, FETCH_MEGABYTES,
 		      recording.options.level == LOG_QUIET);
-	recording.session.fetch = &recording.download.fetch;
+	if (download_wanted())
+		recording.session.fetch = &recording.download.fetch;
 	recording.strings = interner_new();
 	block_signals(&recording);
 	report_raise_file_limit(&recording.file_limit);

@@ -301,7 +301,6 @@ void mini_debug_close(struct mini_debug *mini);
 
 struct debuginfod;
 
-/* NULL: $DEBUGINFOD_URLS names no server. */
 struct debuginfod *debuginfod_new(const struct symbolize_fetch *limits);
 void debuginfod_free(struct debuginfod *debuginfod); /* NULL accepted */
 

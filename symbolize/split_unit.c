@@ -264,18 +264,20 @@ static bool begin_list(const struct split_unit *split, Dwarf_Die *die, Dwarf_Att
 		       struct split_ranges *ranges)
 {
 	Dwarf_Half version;
-	uint64_t at, index;
-	Dwarf_Word offset;
+	uint64_t at, index, offset;
+	uint8_t size;
 
 	ranges->base = split->base;
 	ranges->list = true;
-	if (dwarf_cu_info(die->cu, &version, NULL, NULL, NULL, NULL, NULL, NULL))
+	if (dwarf_cu_info(die->cu, &version, NULL, NULL, NULL, NULL, NULL, &size))
 		return false;
 	ranges->old = version < 5;
 	if (attribute->form == DW_FORM_rnglistx)
 		return place_of(split, attribute, &at) && take_uleb(&split->info, &at, &index) &&
 		       list_by_index(split, index, &ranges->at);
-	if (dwarf_formudata(attribute, &offset))
+	/* Not by dwarf_formudata: it looks for the section, which may be in the other file. */
+	if (attribute->form != DW_FORM_sec_offset || !place_of(split, attribute, &at) ||
+	    !number_at(&split->info, at, size, &offset))
 		return false;
 	ranges->at = ranges->old ? split->old_base + offset : offset;
 	return true;

@@ -99,11 +99,11 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 			   struct symbolize_stated *stated);
 
 /*
- * Debug files from the servers in $DEBUGINFOD_URLS (nothing happens where that is not set): for
- * modules opened from now on that have no DWARF on this machine, each build ID once. The limits are
- * for all of them together; once one is reached no more is asked for. `progress` (NULL accepted) is
- * called when a file is asked for, about once a second meanwhile, and when that is over; false: no
- * more. `size` 0: not known.
+ * Debug files from the servers in $DEBUGINFOD_URLS, which has to be set: for modules opened from
+ * now on that have no DWARF on this machine, each build ID once. The limits are for all of them
+ * together; once one is reached no more is asked for. `progress` (NULL accepted) is called when a
+ * file is asked for, about once a second meanwhile, and when that is over; false: no more. `size` 0:
+ * not known.
  */
 enum symbolize_fetch_event {
 	SYMBOLIZE_FETCH_BEGINS,

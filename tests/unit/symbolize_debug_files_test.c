@@ -180,6 +180,91 @@ static void split_units_are_found(void **state)
 		   "gcc -shared -o ../full.so x.o && cp ../full.so ../x.so && mv x.dwo ..", false);
 }
 
+/* All in one section, and inlined calls whose code is in several pieces. */
+static const char pieces_source[] =
+	"volatile int sink, other;\n"
+	"static inline int clamp(int x, int most)\n"
+	"{\n"
+	"	if (x > most) {\n"
+	"		sink = x;\n"
+	"		x = most;\n"
+	"	}\n"
+	"	return x * other;\n"
+	"}\n"
+	"static inline int twice(int *v, int n)\n"
+	"{\n"
+	"	int sum = 0;\n"
+	"	for (int i = 0; i < n; i++)\n"
+	"		sum += clamp(v[i], 100) - clamp(v[i] + sink, 50);\n"
+	"	return sum;\n"
+	"}\n"
+	"int first(int *v, int n) { return n > 3 ? twice(v, n) : clamp(n, 5); }\n"
+	"int second(int *v, int n) { return twice(v, n) * twice(v + 1, n - 1) + clamp(*v, n); }\n";
+
+static struct symbolizer *open_named(struct interner *interner, const char *name)
+{
+	struct symbolizer *symbolizer = symbolizer_new(interner);
+	struct error error;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY), .root_fd = -1};
+	assert_true(symbolizer_open(symbolizer, &module, &error));
+	close(module.fd);
+	return symbolizer;
+}
+
+static bool same_frames(const struct symbolize_result *left, const struct symbolize_result *right)
+{
+	bool same = left->count == right->count;
+
+	for (size_t i = 0; same && i < left->count; i++)
+		same = left->frames[i].name == right->frames[i].name &&
+		       left->frames[i].file == right->frames[i].file &&
+		       left->frames[i].line == right->frames[i].line;
+	return same;
+}
+
+/* The same code with and without -gsplit-dwarf: nothing may be told apart but `declared`. */
+static void split_units_tell_what_whole_ones_tell(void **state)
+{
+	static const char *const ways[] = {
+		"gcc -gdwarf-5 pieces.c", "gcc -gdwarf-4 pieces.c", "clang -gdwarf-5 pieces.c",
+		"clang -gdwarf-4 pieces.c", "g++ -gdwarf-5 y.cc",
+	};
+	(void)state;
+	write_file(folder, "pieces.c", pieces_source);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		struct interner *interner = interner_new();
+		struct symbolize_result whole, split;
+		char text[512];
+		size_t inlined = 0;
+		snprintf(text, sizeof(text),
+			 "echo 'int before(int x) { return x * 3; }' | gcc -O2 -fPIC -x c -c -o b.o - && "
+			 "%s -g -O2 -fPIC -c -o x.o && gcc -shared -o full.so b.o x.o && "
+			 "%s -gsplit-dwarf -O2 -fPIC -c -o x.o && gcc -shared -o x.so b.o x.o",
+			 ways[i], ways[i]);
+		if (!build(text)) {
+			printf("skip: this machine cannot do: %s\n", text);
+			continue;
+		}
+		struct symbolizer *left = open_named(interner, "full.so");
+		struct symbolizer *right = open_named(interner, "x.so");
+		for (uint64_t pc = 0x1000; pc < 0x2000; pc++) {
+			symbolize_pc(left, pc, true, &whole);
+			symbolize_pc(right, pc, true, &split);
+			inlined += whole.count > 1;
+			if (!same_frames(&whole, &split))
+				fail_msg("%s: 0x%lx: %zu levels, not %zu", ways[i],
+					 (unsigned long)pc, split.count, whole.count);
+		}
+		assert_true(inlined > 100);
+		symbolizer_free(left);
+		symbolizer_free(right);
+		interner_free(interner);
+	}
+}
+
 static void symbols_inside_of_a_stripped_file_are_found(void **state)
 {
 	static const struct expected hidden = {"mark_hidden", 1, "hidden", 0};
@@ -248,6 +333,7 @@ int main(void)
 		cmocka_unit_test(every_version_of_dwarf_is_read),
 		cmocka_unit_test(what_dwz_has_moved_is_found),
 		cmocka_unit_test(split_units_are_found),
+		cmocka_unit_test(split_units_tell_what_whole_ones_tell),
 		cmocka_unit_test(symbols_inside_of_a_stripped_file_are_found),
 		cmocka_unit_test(what_cannot_be_used_is_said),
 	};
