@@ -9,6 +9,7 @@
 #include "unwind/internal.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 
@@ -155,7 +156,8 @@ static bool is_proved(struct unwinder *unwinder, const struct place *place, remo
 	if (steps < STEPS_ENOUGH)
 		return false;
 	const struct mapping *const mapping = module_table_find(unwinder->modules, place->pc - 1);
-	return mapping && mapping->module && mapping->module->origin == MODULE_OF_JIT;
+	return mapping && (mapping->protection & PROT_EXEC) &&
+	       (!mapping->module || mapping->module->origin == MODULE_OF_JIT);
 }
 
 static enum unwind_end walk_by_information(struct unwinder *unwinder, struct registers *registers,
