@@ -24,7 +24,7 @@ struct cython_name {
 	const char *name;  /* "Hopper.go", "axpy[0]", "outer.inner", "par [omp]"; interned */
 	const char *base;  /* equal (same pointer) for wrapper and body of one function */
 	const char *owner; /* of a slot, property or special method: its class; else NULL */
-	int layer;	   /* frames of one call ascend: slot, pw, pf, f */
+	int layer;	   /* frames of one call ascend: slots, pw, pf, f */
 	bool fused;	   /* one of several specialisations: their types are worth knowing */
 	bool slot;	   /* of a type: Cython's own code, the author wrote no line of it */
 };

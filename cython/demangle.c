@@ -286,7 +286,7 @@ static struct cython_name helper(struct interner *interner, struct demangling *d
 /* Layers: a part that GCC has split off is called by the rest of its function. */
 static struct cython_name result_of(struct interner *interner, const struct demangling *d)
 {
-	bool slot = d->kind == CYTHON_WRAPPER && d->layer == LAYER_SLOT;
+	bool slot = d->kind == CYTHON_WRAPPER && d->layer <= LAYER_SLOT;
 	return (struct cython_name){
 		.kind = d->kind,
 		.name = intern_bytes(interner, d->name.text, d->name.size),
@@ -367,11 +367,19 @@ bool demangle_fused(const struct cython_symbols *symbols, const char *symbol, st
 	return fused;
 }
 
+/* Is the inner class or property the outer one or within it? "mod.Ext.prop" is within "mod.Ext". */
+static bool is_within(const char *inner, const char *outer)
+{
+	size_t size = strlen(outer);
+	return inner == outer || (strncmp(inner, outer, size) == 0 && inner[size] == '.');
+}
+
 bool cython_same_call(const struct cython_name *outer, const struct cython_name *inner)
 {
 	if (!outer->base || !inner->base)
 		return false;
-	if (outer->base == inner->base)
-		return outer->layer < inner->layer;
-	return outer->slot && !inner->slot && outer->owner && outer->owner == inner->owner;
+	if (outer->layer >= inner->layer)
+		return false;
+	return outer->base == inner->base || (outer->slot && outer->owner && inner->owner &&
+					      is_within(inner->owner, outer->owner));
 }

@@ -21,7 +21,7 @@ struct demangling {
 	struct strbuf name, base, owner;
 };
 
-enum layer { LAYER_SLOT = 1, LAYER_WRAPPER, LAYER_IMPLEMENTATION, LAYER_FUNCTION };
+enum layer { LAYER_DISPATCH, LAYER_SLOT, LAYER_WRAPPER, LAYER_IMPLEMENTATION, LAYER_FUNCTION };
 
 /* Takes the scopes from the module on and the leaf as the name. */
 void demangling_show(struct demangling *d, const struct scopes *scopes,

@@ -23,10 +23,18 @@ static int slot_step(struct piece *slot)
 	return 0;
 }
 
+/* They go on to other slots and to properties of the same class. */
+static bool is_dispatcher(struct piece slot)
+{
+	return piece_equals(slot, "tp_vectorcall") || piece_equals(slot, "tp_getattro") ||
+	       piece_equals(slot, "tp_setattro");
+}
+
 static void add_slot(struct demangling *d, struct piece slot)
 {
 	strbuf_add_char(&d->name, '.');
 	strbuf_add(&d->name, slot.text, slot.size);
+	d->layer = is_dispatcher(slot) ? LAYER_DISPATCH : LAYER_SLOT;
 	d->step = slot_step(&slot);
 	strbuf_reset(&d->owner);
 	strbuf_add(&d->owner, d->base.text, d->base.size);
@@ -104,7 +112,6 @@ bool demangling_read_slot(struct demangling *d, struct piece text)
 	if (piece_ends(rest, "_maybe_call_slot"))
 		rest.size -= strlen("_maybe_call_slot");
 	d->kind = CYTHON_WRAPPER;
-	d->layer = LAYER_SLOT;
 	if (!rest.size || !demangling_read_plain(d, rest, &scopes) || !scopes.count)
 		return read_utility_slot(d, text);
 	add_slot(d, slot);

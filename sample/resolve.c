@@ -346,6 +346,17 @@ static bool name_c_function(struct resolver *resolver, const struct raw_frame *r
 	return true;
 }
 
+/*
+ * GCC splits the head off a function and inlines the rest into it again (-fpartial-inlining),
+ * mostly of generators, which seem to call themselves from the line of their definition then.
+ */
+static bool is_split_head(const struct symbolize_result *result, size_t level)
+{
+	const struct symbolize_frame *outer = &result->frames[level];
+	return level > 0 && result->frames[level - 1].name == outer->name && outer->line > 0 &&
+	       outer->line == outer->declared;
+}
+
 static void name_native(struct resolver *resolver, uint32_t id, const struct raw_frame *raw,
 			const struct symbolize_result *result)
 {
@@ -377,6 +388,8 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 			name_c_function(resolver, raw, &level);
 		else if (raw->interpreter && !raw->hidden)
 			continue; /* how it does it */
+		if (level.cython.kind != CYTHON_NOT && is_split_head(result, i))
+			level.hidden = !resolver->internals;
 		add_named(resolver, id, &level);
 	}
 }
