@@ -13,6 +13,7 @@ enum { FUZZ_LOOKS = 48, FUZZ_SEGMENTS = 4 };
 static inline void fuzz_look_in(struct symbolizer *symbolizer, uint64_t start, uint64_t size)
 {
 	struct symbolize_result result;
+	struct symbolize_stated stated;
 
 	for (uint64_t i = 0; i < FUZZ_LOOKS; i++) {
 		symbolize_pc(symbolizer, start + size / FUZZ_LOOKS * i + i % 4, i & 1, &result);
@@ -21,6 +22,9 @@ static inline void fuzz_look_in(struct symbolizer *symbolizer, uint64_t start, u
 		for (size_t frame = 0; frame < result.count; frame++)
 			if (result.frames[frame].name && !*result.frames[frame].name)
 				abort();
+		if (symbolize_stated_name(symbolizer, start + size / FUZZ_LOOKS * i, &stated) &&
+		    !*stated.name)
+			abort();
 	}
 }
 
