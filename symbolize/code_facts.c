@@ -5,6 +5,7 @@
  * instructions.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "symbolize/instruction.h"
@@ -54,6 +55,20 @@ static void add_use(struct scan *scan, uint64_t text, uint64_t callee)
 	facts->uses[facts->use_count++] = use;
 }
 
+/* What OpenMP's runtime libraries, GCC's and clang's, are told to run. */
+static void note_parallel(struct scan *scan, uint64_t callee)
+{
+	const char *name = image_import_at(scan->image, callee);
+	uint64_t function = 0;
+
+	if (name && (!strncmp(name, "GOMP_parallel", 13) || !strncmp(name, "GOMP_task", 9)))
+		constants_get(&scan->constants, REGISTER_RDI, &function);
+	else if (name && !strcmp(name, "__kmpc_fork_call"))
+		constants_get(&scan->constants, REGISTER_RDX, &function);
+	if (image_is_function(scan->image, function))
+		add_edge(scan, function, LINK_PARALLEL);
+}
+
 static bool is_name(const struct elf_image *image, uint64_t address)
 {
 	const char *text = image_text(image, address);
@@ -70,6 +85,7 @@ static void note(struct scan *scan, const struct instruction *instruction)
 		if (!instruction->value)
 			break;
 		add_edge(scan, instruction->value, LINK_CALL);
+		note_parallel(scan, instruction->value);
 		if (constants_get(&scan->constants, REGISTER_RDI, &text) &&
 		    is_name(scan->image, text))
 			add_use(scan, text, instruction->value);

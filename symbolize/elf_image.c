@@ -201,13 +201,14 @@ void image_release(struct elf_image *image)
 		free(image->segments[i].pointer);
 	}
 	interval_list_release(&image->functions);
+	table_release(&image->imports);
 	*image = (struct elf_image){0};
 }
 
 /* ---- relocations -------------------------------------------------------------------------- */
 
 struct dynamic {
-	uint64_t rela, rela_size, relr, relr_size;
+	uint64_t rela, rela_size, relr, relr_size, jmprel, jmprel_size;
 };
 
 static void read_dynamic(struct elf_image *image, const GElf_Phdr *header, struct dynamic *dynamic)
@@ -216,10 +217,15 @@ static void read_dynamic(struct elf_image *image, const GElf_Phdr *header, struc
 		int64_t tag;
 		uint64_t *value;
 	} wanted[] = {
-		{DT_RELA, &dynamic->rela},	  {DT_RELASZ, &dynamic->rela_size},
-		{DT_RELR, &dynamic->relr},	  {DT_RELRSZ, &dynamic->relr_size},
-		{DT_SYMTAB, &image->symbols},	  {DT_STRTAB, &image->strings},
+		{DT_RELA, &dynamic->rela},
+		{DT_RELASZ, &dynamic->rela_size},
+		{DT_RELR, &dynamic->relr},
+		{DT_RELRSZ, &dynamic->relr_size},
+		{DT_SYMTAB, &image->symbols},
+		{DT_STRTAB, &image->strings},
 		{DT_STRSZ, &image->strings_size},
+		{DT_JMPREL, &dynamic->jmprel},
+		{DT_PLTRELSZ, &dynamic->jmprel_size},
 	};
 
 	*dynamic = (struct dynamic){0};
@@ -255,12 +261,12 @@ static uint64_t symbol_value(const struct elf_image *image, uint64_t info, uint6
 	return file_word(image, address + 8) + addend;
 }
 
-static void apply_rela(struct elf_image *image, const struct dynamic *dynamic)
+static void apply_rela(struct elf_image *image, uint64_t table, uint64_t size)
 {
-	const uint64_t count = dynamic->rela_size / sizeof(Elf64_Rela);
+	const uint64_t count = size / sizeof(Elf64_Rela);
 
 	for (uint64_t i = 0; i < count && i < MAX_RELOCATIONS; i++) {
-		const uint64_t address = dynamic->rela + i * sizeof(Elf64_Rela);
+		const uint64_t address = table + i * sizeof(Elf64_Rela);
 		const uint64_t info = file_word(image, address + 8);
 		const uint64_t addend = file_word(image, address + 16);
 		const uint64_t place = file_word(image, address);
@@ -268,12 +274,41 @@ static void apply_rela(struct elf_image *image, const struct dynamic *dynamic)
 		case R_X86_64_RELATIVE:
 			set_pointer(image, place, addend);
 			break;
-		case R_X86_64_64:
+		case R_X86_64_JUMP_SLOT:
+			table_put(&image->imports, place, 0, (uint32_t)(info >> 32));
+			break;
 		case R_X86_64_GLOB_DAT:
+			table_put(&image->imports, place, 0, (uint32_t)(info >> 32));
+			/* fall through */
+		case R_X86_64_64:
 			set_pointer(image, place, symbol_value(image, info, addend));
 			break;
 		}
 	}
+}
+
+/* "endbr64; bnd jmp *slot(%rip)" of the PLT, with or without the first two. */
+const char *image_import_at(const struct elf_image *image, uint64_t address)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	size_t size, at = 0;
+	const uint8_t *bytes = image_bytes(image, address, &size);
+	int32_t distance;
+	uint32_t symbol;
+
+	if (!bytes || size < 11)
+		return NULL;
+	if (!memcmp(bytes, endbr64, sizeof(endbr64)))
+		at = sizeof(endbr64);
+	at += bytes[at] == 0xf2;
+	if (bytes[at] != 0xff || bytes[at + 1] != 0x25)
+		return NULL;
+	memcpy(&distance, bytes + at + 2, sizeof(distance));
+	if (!table_find(&image->imports, address + at + 6 + (uint64_t)distance, 0, &symbol))
+		return NULL;
+	return image_text(
+		image, image->strings +
+			       (uint32_t)file_word(image, image->symbols + symbol * UINT64_C(24)));
 }
 
 /* An even entry is a place; an odd one tells by its bits which of the 63 words after the last
@@ -357,7 +392,8 @@ bool image_load(struct elf_image *image, Elf *elf)
 		return false;
 	image->cython = in_data(image, "cython_runtime");
 	image->memoryview = image->cython && in_data(image, "_memoryviewslice");
-	apply_rela(image, &dynamic);
+	apply_rela(image, dynamic.rela, dynamic.rela_size);
+	apply_rela(image, dynamic.jmprel, dynamic.jmprel_size);
 	apply_relr(image, &dynamic);
 	fde_table_add(&image->functions, elf, &eh_frame, true);
 	interval_sort(&image->functions);

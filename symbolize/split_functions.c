@@ -21,7 +21,7 @@ static void note_edge(struct entrance *entrances, const struct code_edge *edge)
 {
 	struct entrance *entrance = &entrances[edge->to];
 
-	if (edge->link == LINK_CALL || edge->link == LINK_REFERENCE) {
+	if (edge->link != LINK_BRANCH && edge->link != LINK_JUMP) {
 		entrance->called = true;
 		return;
 	}

@@ -7,6 +7,7 @@
 #ifndef SYMBOLIZE_STATED_H
 #define SYMBOLIZE_STATED_H
 
+#include "base/table.h"
 #include "symbolize/internal.h"
 
 /* ---- the module in memory: elf_image.c ---------------------------------------------------- */
@@ -34,9 +35,10 @@ struct elf_image {
 	uint64_t end;			/* of all memory, also of what the file has no bytes of */
 	struct interval_list functions; /* the FDEs, by start */
 	uint64_t symbols, strings, strings_size;
-	bool python2;	 /* of Python 2, where some tables have other members */
-	bool cython;	 /* made by Cython */
-	bool memoryview; /* with Cython's own array, memoryview ... in it */
+	struct table imports; /* the place of a pointer to another module's function -> symbol */
+	bool python2;	      /* of Python 2, where some tables have other members */
+	bool cython;	      /* made by Cython */
+	bool memoryview;      /* with Cython's own array, memoryview ... in it */
 };
 
 /* The bytes live as long as elf. False: nothing there that states names. `image` is to be released
@@ -62,8 +64,8 @@ const uint8_t *image_bytes(const struct elf_image *image, uint64_t address, size
 /* The text that starts there, ended by NUL within IMAGE_TEXT bytes; NULL: none, or an empty one. */
 const char *image_text(const struct elf_image *image, uint64_t address);
 
-/* The name of a dynamic symbol; NULL: none. */
-const char *image_symbol_name(const struct elf_image *image, uint32_t symbol);
+/* The name of the other module's function that the code there only jumps to; NULL: other code. */
+const char *image_import_at(const struct elf_image *image, uint64_t address);
 
 /* Where a function starts, by its FDE. */
 bool image_is_function(const struct elf_image *image, uint64_t address);
@@ -181,6 +183,7 @@ enum code_link {
 	LINK_REFERENCE, /* the function's address is taken */
 	LINK_BRANCH,	/* under a condition, or into the middle */
 	LINK_JUMP,	/* to the start */
+	LINK_PARALLEL,	/* OpenMP's runtime library is told to run it */
 };
 
 /* From one function to another; numbers are those of image->functions. */

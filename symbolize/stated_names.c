@@ -97,6 +97,24 @@ static void write_names(struct stated_names *names, const struct function_names 
 	table_release(&writer.known);
 }
 
+/* Bodies of parallel blocks are functions of their own: "fit [omp]". */
+static void name_parallel(struct function_names *functions, const struct code_facts *facts,
+			  const uint32_t *wholes)
+{
+	for (size_t i = 0; i < facts->edge_count; i++) {
+		const struct code_edge *edge = &facts->edges[i];
+		const struct function_name *from = &functions->items[wholes[edge->from]];
+		struct function_name *to = &functions->items[edge->to];
+		if (edge->link != LINK_PARALLEL || to->name || !from->name)
+			continue;
+		_cleanup_strbuf_ struct strbuf text;
+		strbuf_init(&text);
+		strbuf_printf(&text, "%s [omp]", from->name);
+		*to = *from;
+		to->name = intern_bytes(functions->texts, text.text, text.size);
+	}
+}
+
 /* What the code adds to what the tables say. */
 static void read_code(struct function_names *functions, const struct elf_image *image,
 		      const char *module, struct traceback_call *call)
@@ -111,6 +129,7 @@ static void read_code(struct function_names *functions, const struct elf_image *
 		traceback_names_add(functions, image, &facts, wholes, &style);
 		*call = style.call;
 	}
+	name_parallel(functions, &facts, wholes);
 	for (size_t i = 0; i < functions->count; i++)
 		if (!functions->items[i].name)
 			functions->items[i] = functions->items[wholes[i]];

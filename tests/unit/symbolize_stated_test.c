@@ -64,7 +64,7 @@ static const char tables_source[] =
 static const char cython_source[] =
 	"typedef long word;\n"
 	"struct method { const char *name; void *function; int flags; const char *doc; };\n"
-	"extern long PyModule_Create2(), PyObject_Call(), dealloc();\n"
+	"extern long PyModule_Create2(), PyObject_Call(), dealloc(), GOMP_parallel();\n"
 	"const char *runtime(void) { return \"cython_runtime\"; }\n"
 	"static __attribute__((noipa)) void add_traceback(const char *name, int c_line, int line,\n"
 	"	const char *file) { PyObject_Call(name, c_line, line, file); }\n"
@@ -84,6 +84,9 @@ static const char cython_source[] =
 	"F view(long x) { return PyObject_Call(x) ?: FAIL(\"View.MemoryView.array.get\", 1); }\n"
 	"F dropping(long *x) { long y = PyObject_Call(x); if (--*x == 0) dealloc(x);\n"
 	"	return y ?: FAIL(\"pkg.mod.dropping\", 14); }\n"
+	"F block(long *x) { return *x * 3; }\n"
+	"F parallel(long x) { GOMP_parallel(block, &x, 0, 0);\n"
+	"	return PyObject_Call(x) ?: FAIL(\"pkg.mod.parallel\", 15); }\n"
 	"F silent(long x) { return x + 1; }\n"
 	"F chilly(long x) { if (__builtin_expect(PyObject_Call(x) == 7, 0)) {\n"
 	"	PyObject_Call(1); asm volatile(\"mark_cold: nop\"); FAIL(\"pkg.mod.chilly\", 12); "
@@ -102,7 +105,7 @@ static const char cython_source[] =
 	"	return (long)&mdef_go + (long)&mdef_items + (long)&mdef_fused + "
 	"PyModule_Create2(&definition)\n"
 	"	+ both(x) + own_helper(x) + outer_inner(x) + view(x) + silent(x) + chilly(x) + "
-	"dropping(x); }\n";
+	"dropping(x) + parallel(x); }\n";
 
 /* How the head of an object looks, and what the linker is told. */
 static const struct build {
@@ -280,6 +283,8 @@ static const struct {
 	{"view", "View.MemoryView.array.get", SYMBOLIZE_TRACEBACK, false, true, 6},
 	{"chilly", "chilly", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"mark_cold", "chilly", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"parallel", "parallel", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"block", "parallel [omp]", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"silent", "<module>", SYMBOLIZE_MODULE_SLOT, false, false, 2},
 	{"add_traceback", NULL, 0, false, false, 0},
 };
