@@ -3,8 +3,7 @@
  * The interpreter's own functions that a Python program can name: "sorted", "list.sort",
  * "math.sqrt". They are told by the tables that Python itself finds them in, so that they have the
  * same names whether the file is stripped or not, and whether a module of the standard library is
- * in the interpreter or a file of its own. Everything else in the interpreter is hidden. Each
- * function is looked up once.
+ * in the interpreter or a file of its own. Everything else in the interpreter is hidden.
  */
 #include "sample/internal.h"
 
@@ -13,21 +12,29 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "symbolize/symbolize.h"
+#include "base/strbuf.h"
+
+/* The functions of one module that are shown, in order. */
+struct shown_functions {
+	const struct module *module;
+	struct range {
+		uint64_t start, end;
+	} * ranges;
+	size_t count, capacity;
+};
 
 struct c_functions {
-	struct symbolizer *symbolizer;
-	const struct module *open; /* the module whose tables were read last */
-	struct table known;	   /* (module and function) -> whether it is to be shown */
+	struct interner *strings;
 	int root;
+	struct shown_functions *modules; /* interpreters: there is one, hardly ever two */
+	size_t count, capacity;
 };
 
 struct c_functions *c_functions_new(const struct target *target, struct interner *strings)
 {
 	struct c_functions *functions = alloc_zeroed(1, sizeof(*functions));
-	functions->symbolizer = symbolizer_new(strings);
+	functions->strings = strings;
 	functions->root = target ? target_root(target) : -1;
-	table_init(&functions->known);
 	return functions;
 }
 
@@ -35,8 +42,9 @@ void c_functions_free(struct c_functions *functions)
 {
 	if (!functions)
 		return;
-	symbolizer_free(functions->symbolizer);
-	table_release(&functions->known);
+	for (size_t i = 0; i < functions->count; i++)
+		free(functions->modules[i].ranges);
+	free(functions->modules);
 	free(functions);
 }
 
@@ -94,30 +102,62 @@ bool c_function_is_shown(const struct symbolize_stated *stated)
 	       (stated->evidence == SYMBOLIZE_SLOT && is_operation(stated));
 }
 
-static bool open_module(struct c_functions *functions, const struct module *module)
+static void add_shown(void *context, const struct symbolize_stated *stated)
 {
-	struct symbolize_module source = module_to_symbolize(module, functions->root);
-	struct error error;
-	if (functions->open == module)
-		return true;
-	functions->open = NULL;
-	if (!symbolizer_open(functions->symbolizer, &source, &error)) {
-		log_debug("sample", "%s: %s", module->path, error.message);
-		return false;
-	}
-	functions->open = module;
-	return true;
+	struct shown_functions *shown = context;
+	if (!c_function_is_shown(stated))
+		return;
+	shown->ranges = alloc_room(shown->ranges, &shown->capacity, shown->count + 1,
+				   sizeof(*shown->ranges));
+	shown->ranges[shown->count++] = (struct range){stated->start, stated->end};
 }
 
-bool c_functions_hold(struct c_functions *functions, const struct module *module, uint64_t function)
+/* Nothing of the file is kept: while sampling we are to be small. */
+static void read_tables(const struct c_functions *functions, struct shown_functions *shown)
 {
-	struct symbolize_stated stated;
-	uint32_t shown;
-	if (table_find(&functions->known, function, module->id, &shown))
-		return shown;
-	shown = open_module(functions, module) &&
-		symbolize_stated_name(functions->symbolizer, function, &stated) &&
-		c_function_is_shown(&stated);
-	table_put(&functions->known, function, module->id, shown);
+	const struct symbolize_module source = module_to_symbolize(shown->module, functions->root);
+	struct symbolizer *symbolizer = symbolizer_new(functions->strings);
+	struct error error;
+	if (symbolizer_open(symbolizer, &source, &error))
+		symbolizer_each_stated(symbolizer, add_shown, shown);
+	else
+		log_debug("sample", "%s: %s", shown->module->path, error.message);
+	symbolizer_free(symbolizer);
+}
+
+static const struct shown_functions *shown_of(struct c_functions *functions,
+					      const struct module *module)
+{
+	for (size_t i = 0; i < functions->count; i++)
+		if (functions->modules[i].module == module)
+			return &functions->modules[i];
+	functions->modules = alloc_room(functions->modules, &functions->capacity,
+					functions->count + 1, sizeof(*functions->modules));
+	struct shown_functions *shown = &functions->modules[functions->count++];
+	*shown = (struct shown_functions){.module = module};
+	read_tables(functions, shown);
 	return shown;
+}
+
+bool c_functions_hold(struct c_functions *functions, const struct module *module, uint64_t address)
+{
+	const struct shown_functions *shown = shown_of(functions, module);
+	size_t low = 0, high = shown->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (shown->ranges[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && address < shown->ranges[low - 1].end;
+}
+
+void c_function_name(const struct symbolize_stated *stated, struct strbuf *name)
+{
+	/* "__builtin__": Python 2 */
+	if (stated->module && strcmp(stated->module, "builtins") != 0 &&
+	    strcmp(stated->module, "__builtin__") != 0)
+		strbuf_printf(name, "%s.", stated->module);
+	strbuf_add_text(name, stated->name);
 }

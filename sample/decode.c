@@ -428,8 +428,7 @@ static bool is_c_function(struct decoder *decoder, const struct python_runtime *
 	const struct mapping *mapping = module_table_find(&decoder->modules, pc);
 	return mapping && mapping->module &&
 	       c_functions_hold(decoder->c_functions, mapping->module,
-				(frame->function ? frame->function : pc) -
-					mapping->module->load_bias);
+				pc - mapping->module->load_bias);
 }
 
 /* What a program can name of the interpreter stands in its stack, save outside of the outermost

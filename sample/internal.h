@@ -476,13 +476,13 @@ struct c_functions;
 struct c_functions *c_functions_new(const struct target *target, struct interner *strings);
 void c_functions_free(struct c_functions *functions); /* NULL accepted */
 
-/* Whether the function at an ELF address of the interpreter's module is shown. The first look reads
- * the module's tables: some milliseconds. */
-bool c_functions_hold(struct c_functions *functions, const struct module *module,
-		      uint64_t function);
+/* Whether the function that covers an ELF address of the interpreter's module is shown. The first
+ * look reads the module's tables: some milliseconds. */
+bool c_functions_hold(struct c_functions *functions, const struct module *module, uint64_t address);
 
-/* Whether a function with that name is. */
+/* Whether a function that is stated so is, and appends the name it is shown by: "math.sqrt". */
 bool c_function_is_shown(const struct symbolize_stated *stated);
+void c_function_name(const struct symbolize_stated *stated, struct strbuf *name);
 
 /* What symbolize/ is to open. */
 struct symbolize_module module_to_symbolize(const struct module *module, int root);

@@ -331,10 +331,7 @@ static bool name_c_function(struct resolver *resolver, const struct raw_frame *r
 		return false;
 	_cleanup_strbuf_ struct strbuf name;
 	strbuf_init(&name);
-	if (stated.module && strcmp(stated.module, "builtins") != 0 &&
-	    strcmp(stated.module, "__builtin__") != 0)
-		strbuf_printf(&name, "%s.", stated.module);
-	strbuf_add_text(&name, stated.name);
+	c_function_name(&stated, &name);
 	outermost->frame.name = intern_text(resolver->strings, name.text);
 	if (!raw->interpreter)
 		return true;

@@ -304,6 +304,11 @@ void stated_line_find(const struct stated_names *names, struct interner *interne
 		      struct elf_image *code, const struct symbolize_stated *stated,
 		      uint64_t address, struct stated_line *line);
 
+/* Visits all names, in the order of their addresses. */
+void stated_names_each(const struct stated_names *names, struct interner *interner,
+		       void (*visit)(void *context, const struct symbolize_stated *stated),
+		       void *context);
+
 /* False: it has no name for the function that covers this address. */
 bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
 		       struct symbolize_stated *stated);

@@ -137,6 +137,19 @@ static void read_code(struct function_names *functions, const struct elf_image *
 	code_facts_release(&facts);
 }
 
+/* What Cython made says most in its code. Of other modules that adds the parts split off functions,
+ * for which the megabytes of an interpreter are not worth a fifth of a second. */
+static bool is_worth_reading(const struct elf_image *image)
+{
+	enum { PLAIN_CODE = 1 << 20 };
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < image->count; i++)
+		if (image->segments[i].code)
+			size += image->segments[i].end - image->segments[i].start;
+	return image->cython || size <= PLAIN_CODE;
+}
+
 void stated_names_build(struct stated_names *names, Elf *elf)
 {
 	struct elf_image image;
@@ -149,7 +162,7 @@ void stated_names_build(struct stated_names *names, Elf *elf)
 		struct search search = {.image = &image, .claims = &claims};
 		image_each_text(&image, look_at, &search);
 		function_names_init(&functions, &image, &claims);
-		if (claims.count)
+		if (claims.count && is_worth_reading(&image))
 			read_code(&functions, &image, claims.module, &names->call);
 		write_names(names, &functions, &image);
 		function_names_release(&functions);
@@ -163,6 +176,35 @@ void stated_names_release(struct stated_names *names)
 	free(names->entries);
 	free(names->texts);
 	*names = (struct stated_names){0};
+}
+
+static void fill(const struct stated_names *names, struct interner *interner,
+		 const struct stated_entry *entry, struct symbolize_stated *stated)
+{
+	const char *module = entry->module ? names->texts + entry->module : NULL;
+	*stated = (struct symbolize_stated){
+		.name = intern_text(interner, names->texts + entry->name),
+		.module = module ? intern_text(interner, module) : NULL,
+		.start = entry->start,
+		.end = entry->end,
+		.evidence = entry->evidence,
+		.uncertain = entry->flags & STATED_UNCERTAIN,
+		.cython = entry->flags & STATED_CYTHON,
+		.helper = entry->flags & STATED_HELPER,
+		.slot = entry->flags & STATED_SLOT,
+		.layer = entry->layer,
+	};
+}
+
+void stated_names_each(const struct stated_names *names, struct interner *interner,
+		       void (*visit)(void *context, const struct symbolize_stated *stated),
+		       void *context)
+{
+	for (size_t i = 0; i < names->count; i++) {
+		struct symbolize_stated stated;
+		fill(names, interner, &names->entries[i], &stated);
+		visit(context, &stated);
+	}
 }
 
 bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
@@ -180,19 +222,7 @@ bool stated_names_find(const struct stated_names *names, struct interner *intern
 	const struct stated_entry *entry = low ? &names->entries[low - 1] : NULL;
 	if (!entry || pc >= entry->end)
 		return false;
-	const char *module = entry->module ? names->texts + entry->module : NULL;
-	*stated = (struct symbolize_stated){
-		.name = intern_text(interner, names->texts + entry->name),
-		.module = module ? intern_text(interner, module) : NULL,
-		.start = entry->start,
-		.end = entry->end,
-		.evidence = entry->evidence,
-		.uncertain = entry->flags & STATED_UNCERTAIN,
-		.cython = entry->flags & STATED_CYTHON,
-		.helper = entry->flags & STATED_HELPER,
-		.slot = entry->flags & STATED_SLOT,
-		.layer = entry->layer,
-	};
+	fill(names, interner, entry, stated);
 	return true;
 }
 

@@ -102,8 +102,8 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
  * Debug files from the servers in $DEBUGINFOD_URLS, which has to be set: for modules opened from
  * now on that have no DWARF on this machine, each build ID once. The limits are for all of them
  * together; once one is reached no more is asked for. `progress` (NULL accepted) is called when a
- * file is asked for, about once a second meanwhile, and when that is over; false: no more. `size` 0:
- * not known.
+ * file is asked for, about once a second meanwhile, and when that is over; false: no more. `size`
+ * 0: not known.
  */
 enum symbolize_fetch_event {
 	SYMBOLIZE_FETCH_BEGINS,
@@ -125,6 +125,11 @@ void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_
  * liby.so)". Nothing where all is well, or where there is none.
  */
 void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf *text);
+
+/* Calls `visit` with all such names, in the order of their addresses. */
+void symbolizer_each_stated(struct symbolizer *symbolizer,
+			    void (*visit)(void *context, const struct symbolize_stated *stated),
+			    void *context);
 
 /* Calls `visit` with every function symbol of the open module (and of its debug file), in no
  * particular order; the name is valid during the call. */

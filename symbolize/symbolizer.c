@@ -345,14 +345,29 @@ static void load_stated(struct symbolizer *symbolizer)
 		name_cache_store(&id, &symbolizer->stated);
 }
 
+static void need_stated(struct symbolizer *symbolizer)
+{
+	if (!symbolizer->stated_built)
+		load_stated(symbolizer);
+	symbolizer->stated_built = true;
+}
+
+void symbolizer_each_stated(struct symbolizer *symbolizer,
+			    void (*visit)(void *context, const struct symbolize_stated *stated),
+			    void *context)
+{
+	if (!symbolizer->open)
+		return;
+	need_stated(symbolizer);
+	stated_names_each(&symbolizer->stated, symbolizer->interner, visit, context);
+}
+
 bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 			   struct symbolize_stated *stated)
 {
 	if (!symbolizer->open)
 		return false;
-	if (!symbolizer->stated_built)
-		load_stated(symbolizer);
-	symbolizer->stated_built = true;
+	need_stated(symbolizer);
 	return stated_names_find(&symbolizer->stated, symbolizer->interner, address, stated);
 }
 
