@@ -6,10 +6,8 @@
  */
 #include "sample/internal.h"
 
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -311,45 +309,6 @@ static const struct unwind_stack *unwind_by_records(struct decoder *decoder,
 	return unwind(decoder, raw) ? &decoder->native : native;
 }
 
-/* Blocked in futex(2) to wait, not to wake others. */
-static bool waits_for_lock(const struct raw_sample *raw)
-{
-	uint64_t operation = raw->wait.arguments[1] & FUTEX_CMD_MASK;
-	return !raw->stopped && !raw->wait.running && raw->wait.number == SYS_futex &&
-	       (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET);
-}
-
-/* The frames between the C library's and the next that is not the interpreter's acquire the lock of
- * all imports (the only one before 3.3). */
-static bool locks_imports(const struct raw_sample *raw, const struct unwind_stack *native)
-{
-	bool inside = false;
-	for (size_t i = 0; native && i < native->count; i++) {
-		remote_addr pc = native->frames[i].pc - 1;
-		bool interpreter = python_runtime_owns(raw->runtime, pc);
-		if (inside && !interpreter)
-			return false;
-		inside |= interpreter;
-		if (python_runtime_locks_imports(raw->runtime, pc))
-			return true;
-	}
-	return false;
-}
-
-/* On a word inside the GIL's struct, or on an import lock. */
-static enum merged_kind known_wait(const struct raw_sample *raw, const struct python_stack *python,
-				   const struct unwind_stack *native)
-{
-	if (!waits_for_lock(raw))
-		return MERGED_NATIVE;
-	if (python->gil && raw->wait.arguments[0] - python->gil < python->gil_size)
-		return MERGED_GIL_WAIT;
-	if ((python->count > 0 && python_code_locks_imports(python->frames[0].code)) ||
-	    locks_imports(raw, native))
-		return MERGED_IMPORT_WAIT;
-	return MERGED_NATIVE;
-}
-
 /* fs_base and native_thread_id agree by now; what the outermost frames say must, too. */
 static bool contradicts(struct decoder *decoder, const struct unwind_stack *native)
 {
@@ -372,139 +331,11 @@ static void follow_threads(struct decoder *decoder, const struct raw_sample *raw
 		log_debug("join", "the list of Python threads could not be read");
 }
 
-static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame,
-			  bool interpreter, const struct merged_frame *merged, bool idle)
-{
-	bool exact = frame->pc_kind == UNWIND_PC_EXACT;
-	const struct mapping *mapping =
-		module_table_find(&decoder->modules, frame->pc - (exact ? 0 : 1));
-	struct raw_frame raw = {.kind = RAW_NATIVE,
-				.exact = exact,
-				.guessed = frame->guessed,
-				.interpreter = interpreter,
-				.hidden = merged->hidden,
-				.idle = idle};
-	if (mapping && mapping->module) {
-		raw.module = mapping->module;
-		raw.offset = frame->pc - mapping->module->load_bias;
-	}
-	return frame_table_native(&decoder->frames, &raw);
-}
-
-static uint32_t python_id(struct decoder *decoder, const struct python_runtime *runtime,
-			  const struct merged_frame *frame, bool idle)
-{
-	const struct python_frame at = {.code = frame->code, .instruction = frame->instruction};
-	struct raw_frame raw = {.kind = RAW_PYTHON,
-				.exact = decoder->columns,
-				.idle = idle,
-				.code = frame->code,
-				.instruction = frame->instruction,
-				.position = {.line = frame->line, .column = -1, .end_column = -1}};
-	if (decoder->columns)
-		raw.position = python_frame_position(runtime, &at);
-	return frame_table_python(&decoder->frames, &raw);
-}
-
-static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *native,
-			  const struct python_runtime *runtime, const struct merged_frame *frame,
-			  bool idle)
-{
-	if (frame->kind == MERGED_PYTHON)
-		return python_id(decoder, runtime, frame, idle);
-	if (frame->kind != MERGED_NATIVE)
-		return frame_table_mark(&decoder->frames, decoder->marks[frame->kind]);
-	const struct unwind_frame *activation = &native->frames[frame->native];
-	bool interpreter = runtime && python_runtime_owns(runtime, activation->pc - 1);
-	return native_id(decoder, activation, interpreter, frame, idle);
-}
-
-static bool is_c_function(struct decoder *decoder, const struct python_runtime *runtime,
-			  const struct unwind_frame *frame)
-{
-	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
-	if (!python_runtime_owns(runtime, pc))
-		return false;
-	const struct mapping *mapping = module_table_find(&decoder->modules, pc);
-	return mapping && mapping->module &&
-	       c_functions_hold(decoder->c_functions, mapping->module,
-				pc - mapping->module->load_bias);
-}
-
-/* What a program can name of the interpreter stands in its stack, save outside of the outermost
- * Python frame. */
-static void show_c_functions(struct decoder *decoder, const struct python_runtime *runtime,
-			     const struct unwind_stack *native)
-{
-	struct merged_stack *merged = &decoder->merged;
-	size_t end = merged->count;
-	while (end > 0 && merged->frames[end - 1].kind != MERGED_PYTHON)
-		end--;
-	for (size_t i = 0; i < (end ? end : merged->count); i++) {
-		struct merged_frame *frame = &merged->frames[i];
-		if (frame->hidden && frame->kind == MERGED_NATIVE)
-			frame->hidden =
-				!is_c_function(decoder, runtime, &native->frames[frame->native]);
-	}
-}
-
-static bool is_shown(const struct decoder *decoder, const struct merged_frame *frame)
-{
-	return !frame->hidden || decoder->options->internals;
-}
-
-/* The innermost frame that is shown; NULL: none. */
-static const struct merged_frame *leaf_of(const struct decoder *decoder)
-{
-	const struct merged_stack *merged = &decoder->merged;
-	for (size_t i = 0; i < merged->count; i++)
-		if (is_shown(decoder, &merged->frames[i]))
-			return &merged->frames[i];
-	return NULL;
-}
-
-/* What the thread waits in, the system call first. */
-static void number_kernel(struct decoder *decoder, const struct raw_sample *raw)
-{
-	size_t end = decoder->stack_count > 0 ? strlen(raw->kernel) : 0;
-	while (end > 0) {
-		size_t start = --end; /* the newline behind a name */
-		while (start > 0 && raw->kernel[start - 1] != '\n')
-			start--;
-		const char *name = intern_bytes(decoder->strings, raw->kernel + start, end - start);
-		decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity,
-					    decoder->stack_count + 1, sizeof(*decoder->stack));
-		decoder->stack[decoder->stack_count++] = frame_table_kernel(&decoder->frames, name);
-		end = start;
-	}
-}
-
-/* Turns the merged frames round (outermost first) and numbers them. */
-static void number_frames(struct decoder *decoder, const struct unwind_stack *native,
-			  const struct raw_sample *raw)
-{
-	const struct merged_frame *leaf = leaf_of(decoder);
-	const struct merged_stack *merged = &decoder->merged;
-	decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity, merged->count + 2,
-				    sizeof(*decoder->stack));
-	decoder->stack_count = 0;
-	for (size_t i = merged->count; i-- > 0;) {
-		const struct merged_frame *frame = &merged->frames[i];
-		if (!is_shown(decoder, frame))
-			continue;
-		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped &&
-			    !raw->wait.running && !raw->kernel[0];
-		decoder->stack[decoder->stack_count++] =
-			merged_id(decoder, native, raw->runtime, frame, idle);
-	}
-	number_kernel(decoder, raw);
-}
-
 static void fill_facts(struct decoder *decoder, const struct raw_sample *raw,
 		       const struct unwind_stack *native, bool known, struct decode_facts *facts)
 {
 	const struct python_stack *python = &decoder->python;
-	const struct merged_frame *leaf = leaf_of(decoder);
+	const struct merged_frame *leaf = decoder_leaf(decoder);
 	facts->known_to_python = known;
 	facts->salvaged = decoder->merged.salvaged || raw->shortened;
 	facts->truncated = decoder->merged.truncated;
@@ -635,8 +466,8 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		return DECODE_TORN;
 	}
 	if (raw->runtime && native)
-		show_c_functions(decoder, raw->runtime, native);
-	number_frames(decoder, native, raw);
+		decoder_show_c_functions(decoder, raw->runtime, native);
+	decoder_number_frames(decoder, native, raw);
 	fill_facts(decoder, raw, native, python, facts);
 	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;
 }

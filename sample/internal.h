@@ -523,6 +523,29 @@ struct decoder {
 	bool columns;	    /* dumps: Python frames have their whole position */
 };
 
+/* ---- numbering.c: what is shown of a merged stack ----------------------------------------------
+ */
+
+/* What a program can name of the interpreter stands in its stack, save outside of the outermost
+ * Python frame. */
+void decoder_show_c_functions(struct decoder *decoder, const struct python_runtime *runtime,
+			      const struct unwind_stack *native);
+
+/* The innermost frame that is shown; NULL: none. */
+const struct merged_frame *decoder_leaf(const struct decoder *decoder);
+
+/* Fills in decoder->stack. */
+void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *native,
+			   const struct raw_sample *raw);
+
+/* ---- known_wait.c ------------------------------------------------------------------------------
+ */
+
+/* What the thread is blocked on: the GIL's own futex, an import lock; MERGED_NATIVE: anything else.
+ */
+enum merged_kind known_wait(const struct raw_sample *raw, const struct python_stack *python,
+			    const struct unwind_stack *native);
+
 enum decode_result { DECODE_OK, DECODE_TORN, DECODE_EMPTY };
 
 struct decode_facts {

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the merged stack to the numbers of the frames that are shown, outermost first: what is
+ * hidden is left out, what a thread waits in within the kernel goes to the end.
+ */
+#include "sample/internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame,
+			  bool interpreter, const struct merged_frame *merged, bool idle)
+{
+	bool exact = frame->pc_kind == UNWIND_PC_EXACT;
+	const struct mapping *mapping =
+		module_table_find(&decoder->modules, frame->pc - (exact ? 0 : 1));
+	struct raw_frame raw = {.kind = RAW_NATIVE,
+				.exact = exact,
+				.guessed = frame->guessed,
+				.interpreter = interpreter,
+				.hidden = merged->hidden,
+				.idle = idle};
+	if (mapping && mapping->module) {
+		raw.module = mapping->module;
+		raw.offset = frame->pc - mapping->module->load_bias;
+	}
+	return frame_table_native(&decoder->frames, &raw);
+}
+
+static uint32_t python_id(struct decoder *decoder, const struct python_runtime *runtime,
+			  const struct merged_frame *frame, bool idle)
+{
+	const struct python_frame at = {.code = frame->code, .instruction = frame->instruction};
+	struct raw_frame raw = {.kind = RAW_PYTHON,
+				.exact = decoder->columns,
+				.idle = idle,
+				.code = frame->code,
+				.instruction = frame->instruction,
+				.position = {.line = frame->line, .column = -1, .end_column = -1}};
+	if (decoder->columns)
+		raw.position = python_frame_position(runtime, &at);
+	return frame_table_python(&decoder->frames, &raw);
+}
+
+static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *native,
+			  const struct python_runtime *runtime, const struct merged_frame *frame,
+			  bool idle)
+{
+	if (frame->kind == MERGED_PYTHON)
+		return python_id(decoder, runtime, frame, idle);
+	if (frame->kind != MERGED_NATIVE)
+		return frame_table_mark(&decoder->frames, decoder->marks[frame->kind]);
+	const struct unwind_frame *activation = &native->frames[frame->native];
+	bool interpreter = runtime && python_runtime_owns(runtime, activation->pc - 1);
+	return native_id(decoder, activation, interpreter, frame, idle);
+}
+
+static bool is_c_function(struct decoder *decoder, const struct python_runtime *runtime,
+			  const struct unwind_frame *frame)
+{
+	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	if (!python_runtime_owns(runtime, pc))
+		return false;
+	const struct mapping *mapping = module_table_find(&decoder->modules, pc);
+	return mapping && mapping->module &&
+	       c_functions_hold(decoder->c_functions, mapping->module,
+				pc - mapping->module->load_bias);
+}
+
+/* What a program can name of the interpreter stands in its stack, save outside of the outermost
+ * Python frame. */
+void decoder_show_c_functions(struct decoder *decoder, const struct python_runtime *runtime,
+			      const struct unwind_stack *native)
+{
+	struct merged_stack *merged = &decoder->merged;
+	size_t end = merged->count;
+	while (end > 0 && merged->frames[end - 1].kind != MERGED_PYTHON)
+		end--;
+	for (size_t i = 0; i < (end ? end : merged->count); i++) {
+		struct merged_frame *frame = &merged->frames[i];
+		if (frame->hidden && frame->kind == MERGED_NATIVE)
+			frame->hidden =
+				!is_c_function(decoder, runtime, &native->frames[frame->native]);
+	}
+}
+
+static bool is_shown(const struct decoder *decoder, const struct merged_frame *frame)
+{
+	return !frame->hidden || decoder->options->internals;
+}
+
+/* The innermost frame that is shown; NULL: none. */
+const struct merged_frame *decoder_leaf(const struct decoder *decoder)
+{
+	const struct merged_stack *merged = &decoder->merged;
+	for (size_t i = 0; i < merged->count; i++)
+		if (is_shown(decoder, &merged->frames[i]))
+			return &merged->frames[i];
+	return NULL;
+}
+
+/* What the thread waits in, the system call first. */
+static void number_kernel(struct decoder *decoder, const struct raw_sample *raw)
+{
+	size_t end = decoder->stack_count > 0 ? strlen(raw->kernel) : 0;
+	while (end > 0) {
+		size_t start = --end; /* the newline behind a name */
+		while (start > 0 && raw->kernel[start - 1] != '\n')
+			start--;
+		const char *name = intern_bytes(decoder->strings, raw->kernel + start, end - start);
+		decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity,
+					    decoder->stack_count + 1, sizeof(*decoder->stack));
+		decoder->stack[decoder->stack_count++] = frame_table_kernel(&decoder->frames, name);
+		end = start;
+	}
+}
+
+/* Turns the merged frames round (outermost first) and numbers them. */
+void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *native,
+			   const struct raw_sample *raw)
+{
+	const struct merged_frame *leaf = decoder_leaf(decoder);
+	const struct merged_stack *merged = &decoder->merged;
+	decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity, merged->count + 2,
+				    sizeof(*decoder->stack));
+	decoder->stack_count = 0;
+	for (size_t i = merged->count; i-- > 0;) {
+		const struct merged_frame *frame = &merged->frames[i];
+		if (!is_shown(decoder, frame))
+			continue;
+		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped &&
+			    !raw->wait.running && !raw->kernel[0];
+		decoder->stack[decoder->stack_count++] =
+			merged_id(decoder, native, raw->runtime, frame, idle);
+	}
+	number_kernel(decoder, raw);
+}
