@@ -314,33 +314,46 @@ static bool is_header_code(const struct symbolize_frame *symbol)
 	       (name[2] == '_' || (name[2] >= 'A' && name[2] <= 'Z'));
 }
 
-/*
- * A function of the interpreter, or of the standard library, that a program can name has that name,
- * whatever the compiler calls it. False: it is none.
- */
-static bool name_c_function(struct resolver *resolver, const struct raw_frame *raw,
-			    struct named *outermost)
+/* The name that a program has for the function, where there is one; NULL: none. */
+static const char *c_function_at(struct resolver *resolver, const struct raw_frame *raw,
+				 struct symbolize_stated *stated)
 {
-	struct symbolize_stated stated;
-	uint64_t pc = raw->offset - !raw->exact;
-	if (!raw->module ||
-	    (!(raw->interpreter && !raw->hidden) && !strstr(raw->module->path, "/lib-dynload/")))
-		return false;
-	if (!symbolize_stated_name(resolver->symbolizer, pc, &stated) ||
-	    !c_function_is_shown(&stated))
-		return false;
 	_cleanup_strbuf_ struct strbuf name;
 	strbuf_init(&name);
-	c_function_name(&stated, &name);
-	outermost->frame.name = intern_text(resolver->strings, name.text);
-	if (!raw->interpreter)
-		return true;
-	/* One box a function: where it stands in the interpreter's source is of no use to most. */
-	if (outermost->frame.kind == FRAME_INTERPRETER)
-		outermost->frame.kind = FRAME_BUILTIN;
-	outermost->frame.file = outermost->frame.short_file = NULL;
-	outermost->frame.line = 0;
-	return true;
+	if (!symbolize_stated_name(resolver->symbolizer, raw->offset - !raw->exact, stated) ||
+	    !c_function_is_shown(stated))
+		return NULL;
+	c_function_name(stated, &name);
+	return intern_text(resolver->strings, name.text);
+}
+
+/* A module of the standard library has the same names in a file of its own as in the interpreter.
+ */
+static void name_library_function(struct resolver *resolver, const struct raw_frame *raw,
+				  struct named *outermost)
+{
+	struct symbolize_stated stated;
+	const char *name = raw->module && strstr(raw->module->path, "/lib-dynload/")
+				   ? c_function_at(resolver, raw, &stated)
+				   : NULL;
+	if (name)
+		outermost->frame.name = name;
+}
+
+/* One box a function: where it stands in the interpreter's source is of no use to most, and takes
+ * long to find out. */
+static void name_builtin(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
+{
+	struct symbolize_stated stated;
+	struct named named = {.frame = native_frame(resolver, raw)};
+	named.frame.name = c_function_at(resolver, raw, &stated);
+	if (named.frame.name) {
+		named.frame.has_function = true;
+		named.frame.function_offset = stated.start;
+	}
+	if (named.frame.kind == FRAME_INTERPRETER)
+		named.frame.kind = FRAME_BUILTIN;
+	add_named(resolver, id, &named);
 }
 
 /*
@@ -382,9 +395,7 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 		else if (!name_cython(resolver, raw, symbol, &level))
 			name_numba(resolver, raw, symbol, &level);
 		if (i == result->count - 1)
-			name_c_function(resolver, raw, &level);
-		else if (raw->interpreter && !raw->hidden)
-			continue; /* how it does it */
+			name_library_function(resolver, raw, &level);
 		if (level.cython.kind != CYTHON_NOT && is_split_head(result, i))
 			level.hidden = !resolver->internals;
 		add_named(resolver, id, &level);
@@ -421,6 +432,10 @@ static void name_one(struct resolver *resolver, uint32_t id, const struct raw_fr
 		     bool opened, struct unwinder *unwinder)
 {
 	struct symbolize_result result = {0};
+	if (opened && raw->interpreter && !raw->hidden) {
+		name_builtin(resolver, id, raw);
+		return;
+	}
 	if (opened)
 		symbolize_pc(resolver->symbolizer, raw->offset, raw->exact, &result);
 	else if (raw->module)

@@ -240,7 +240,6 @@ bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_modul
 	symbolizer->path = alloc_string(module->path);
 	if (module->root_fd >= 0)
 		symbolizer->root_fd = fcntl(module->root_fd, F_DUPFD_CLOEXEC, 0);
-	open_dwarf(symbolizer, module);
 	symbolizer->build_id = module->build_id;
 	symbolizer->open = true;
 	return true;
@@ -258,10 +257,15 @@ static void add_mini_debug(struct symbolizer *symbolizer)
 
 static void build_tables(struct symbolizer *symbolizer)
 {
-	Elf *elf = symbolizer->elf, *debug = symbolizer->files.debug.elf;
+	const struct symbolize_module module = {.path = symbolizer->path,
+						.fd = symbolizer->fd,
+						.build_id = symbolizer->build_id,
+						.root_fd = symbolizer->root_fd};
 	struct elf_bytes bytes;
 
 	symbolizer->tables_built = true;
+	open_dwarf(symbolizer, &module);
+	Elf *elf = symbolizer->elf, *debug = symbolizer->files.debug.elf;
 	if (!symbol_table_add(&symbolizer->symbols, elf, SHT_SYMTAB) &&
 	    !(debug && symbol_table_add(&symbolizer->symbols, debug, SHT_SYMTAB)))
 		add_mini_debug(symbolizer);
@@ -306,9 +310,11 @@ void symbolizer_each_symbol(struct symbolizer *symbolizer,
 void symbolizer_each_variable(struct symbolizer *symbolizer, const char *part,
 			      symbolize_visit_variable visit, void *context)
 {
-	if (symbolizer->open)
-		debug_info_each_variable(&symbolizer->info, symbolizer->interner, part, visit,
-					 context);
+	if (!symbolizer->open)
+		return;
+	if (!symbolizer->tables_built)
+		build_tables(symbolizer);
+	debug_info_each_variable(&symbolizer->info, symbolizer->interner, part, visit, context);
 }
 
 /* The symbol's suffixes (".cold", ".isra.0") are worth keeping; DWARF knows the source's name. */
