@@ -238,6 +238,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 		named->frame.file = clean(resolver, line.path ? line.path : line.file);
 		named->frame.short_file = shorten(resolver, named->frame.file);
 		named->frame.line = line.line;
+		named->frame.estimated = symbol->estimated;
 	}
 	return true;
 }

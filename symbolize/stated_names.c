@@ -27,7 +27,7 @@ static void look_at(void *context, uint64_t place, const char *text)
 	if (!is_identifier(text, true) || spec_claim(search->claims, image, place) ||
 	    type_claim(search->claims, image, place) || module_claim(search->claims, image, place))
 		return;
-	const struct owner nobody = {NULL};
+	const struct owner nobody = {0};
 	if (method_is(image, place))
 		claims_add(search->claims, image, &nobody, text, image_pointer(image, place + 8),
 			   SYMBOLIZE_METHOD, false);

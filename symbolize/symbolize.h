@@ -53,6 +53,7 @@ struct symbolize_frame {
 	int line;	       /* 0: none */
 	int declared;	       /* line of the function's definition; 0: not in `file`, not told */
 	bool inlined;	       /* true for all levels but the outermost */
+	bool estimated;	       /* the line: of the error path behind the call, not of DWARF */
 	const struct symbolize_stated *stated; /* where `name` is from, and the line is an estimate;
 						  NULL: DWARF or a symbol */
 };

@@ -377,12 +377,31 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 	return stated_names_find(&symbolizer->stated, symbolizer->interner, address, stated);
 }
 
+/* A Cython function that has a symbol, but no line: what its code tells has to do. */
+static void add_stated_line(struct symbolizer *symbolizer, uint64_t pc, uint64_t site,
+			    struct symbolize_frame *frame)
+{
+	struct symbolize_stated stated;
+	struct stated_line line;
+
+	if (frame->file || !site || !frame->linkage || !strstr(frame->linkage, "__pyx_") ||
+	    !symbolize_stated_name(symbolizer, pc, &stated))
+		return;
+	stated_line_find(&symbolizer->stated, symbolizer->interner, symbolizer->elf,
+			 &symbolizer->code, &stated, site, &line);
+	frame->file = line.file;
+	frame->line = line.line;
+	frame->estimated = line.line > 0;
+}
+
 /* `site`: the return address of the call; 0: none. */
 static void add_stated(struct symbolizer *symbolizer, uint64_t pc, uint64_t site,
 		       struct symbolize_result *result)
 {
 	struct stated_line line = {.line = 0};
 
+	if (result->count)
+		add_stated_line(symbolizer, pc, site, &result->frames[result->count - 1]);
 	if (result->count || !symbolize_stated_name(symbolizer, pc, &result->stated))
 		return;
 	if (site)
@@ -392,6 +411,7 @@ static void add_stated(struct symbolizer *symbolizer, uint64_t pc, uint64_t site
 		.name = result->stated.name,
 		.file = line.file,
 		.line = line.line,
+		.estimated = line.line > 0,
 		.stated = &result->stated,
 	};
 }
