@@ -226,7 +226,9 @@ def record(fixture, calls, samples, rate=1000, options=("--native",), skip=None)
     expect(judged, "no samples: " + done.err.strip()[-200:])
     expect(not wrong, lambda: text + "".join(f"\n    {one}" for _, one in sorted(why)[:-6:-1]))
     lost = told.get("torn", 0) + told.get("gone", 0)
-    expect(lost * 1000 <= judged + lost, f"more than one in a thousand lost: {text}")
+    # Of so few samples one in a thousand is one or two: more must be more than chance (three deviations).
+    allowed = (judged + lost) / 1000
+    expect(lost <= allowed + 3 * allowed ** 0.5, f"more than one in a thousand lost: {text}")
     return text
 
 
