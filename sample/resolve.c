@@ -203,9 +203,18 @@ static struct cython_name cython_name_of(struct resolver *resolver, const char *
 	return cython_demangle_in(resolver->strings, resolver->symbols, linkage, module);
 }
 
-/* Makes a Cython frame of a native one; false: it is none. */
+static void set_cython_line(struct resolver *resolver, const struct cython_line *line,
+			    bool estimated, struct named *named)
+{
+	named->frame.file = clean(resolver, line->path ? line->path : line->file);
+	named->frame.short_file = shorten(resolver, named->frame.file);
+	named->frame.line = line->line;
+	named->frame.estimated = estimated;
+}
+
+/* Makes a Cython frame of a native one; false: it is none. `alone`: nothing is inlined there. */
 static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
-			const struct symbolize_frame *symbol, struct named *named)
+			const struct symbolize_frame *symbol, bool alone, struct named *named)
 {
 	const char *linkage = symbol->linkage ? symbol->linkage : symbol->name;
 	if (!linkage || !raw->module)
@@ -225,7 +234,7 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 		named->frame.kind = FRAME_CYTHON;
 	named->frame.file = named->frame.short_file = NULL;
 	named->frame.line = 0;
-	const struct cython_place place = {
+	struct cython_place place = {
 		.symbol = linkage,
 		.c_file = symbol->file,
 		.directory = symbol->directory,
@@ -234,12 +243,13 @@ static bool name_cython(struct resolver *resolver, const struct raw_frame *raw,
 		.declared = symbol->declared,
 	};
 	struct cython_line line;
-	if (cython_map_line(resolver->sources, &name, &place, &line)) {
-		named->frame.file = clean(resolver, line.path ? line.path : line.file);
-		named->frame.short_file = shorten(resolver, named->frame.file);
-		named->frame.line = line.line;
-		named->frame.estimated = symbol->estimated;
-	}
+	if (cython_map_line(resolver->sources, &name, &place, &line))
+		set_cython_line(resolver, &line, false, named);
+	else if (alone && !raw->exact &&
+		 symbolize_estimated_line(resolver->symbolizer, raw->offset, &place.c_file,
+					  &place.c_line) &&
+		 cython_map_line(resolver->sources, &name, &place, &line))
+		set_cython_line(resolver, &line, true, named);
 	return true;
 }
 
@@ -393,7 +403,7 @@ static void name_native(struct resolver *resolver, uint32_t id, const struct raw
 		}
 		if (symbol->stated)
 			name_stated(resolver, raw, symbol->stated, &level);
-		else if (!name_cython(resolver, raw, symbol, &level))
+		else if (!name_cython(resolver, raw, symbol, result->count == 1, &level))
 			name_numba(resolver, raw, symbol, &level);
 		if (i == result->count - 1)
 			name_library_function(resolver, raw, &level);

@@ -53,7 +53,6 @@ struct symbolize_frame {
 	int line;	       /* 0: none */
 	int declared;	       /* line of the function's definition; 0: not in `file`, not told */
 	bool inlined;	       /* true for all levels but the outermost */
-	bool estimated;	       /* the line: of the error path behind the call, not of DWARF */
 	const struct symbolize_stated *stated; /* where `name` is from, and the line is an estimate;
 						  NULL: DWARF or a symbol */
 };
@@ -126,6 +125,13 @@ void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_
  * liby.so)". Nothing where all is well, or where there is none.
  */
 void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf *text);
+
+/*
+ * The .pyx line of the call before a return address, in a function that Cython made, as the error
+ * path behind the call has it: an estimate. False: it tells none.
+ */
+bool symbolize_estimated_line(struct symbolizer *symbolizer, uint64_t address, const char **file,
+			      int *line);
 
 /* Calls `visit` with all such names, in the order of their addresses. */
 void symbolizer_each_stated(struct symbolizer *symbolizer,

@@ -377,21 +377,21 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 	return stated_names_find(&symbolizer->stated, symbolizer->interner, address, stated);
 }
 
-/* A Cython function that has a symbol, but no line: what its code tells has to do. */
-static void add_stated_line(struct symbolizer *symbolizer, uint64_t pc, uint64_t site,
-			    struct symbolize_frame *frame)
+bool symbolize_estimated_line(struct symbolizer *symbolizer, uint64_t address, const char **file,
+			      int *line)
 {
 	struct symbolize_stated stated;
-	struct stated_line line;
+	struct stated_line found;
 
-	if (frame->file || !site || !frame->linkage || !strstr(frame->linkage, "__pyx_") ||
-	    !symbolize_stated_name(symbolizer, pc, &stated))
-		return;
+	if (!address || !symbolize_stated_name(symbolizer, address - 1, &stated))
+		return false;
 	stated_line_find(&symbolizer->stated, symbolizer->interner, symbolizer->elf,
-			 &symbolizer->code, &stated, site, &line);
-	frame->file = line.file;
-	frame->line = line.line;
-	frame->estimated = line.line > 0;
+			 &symbolizer->code, &stated, address, &found);
+	if (!found.line)
+		return false;
+	*file = found.file;
+	*line = found.line;
+	return true;
 }
 
 /* `site`: the return address of the call; 0: none. */
@@ -400,8 +400,6 @@ static void add_stated(struct symbolizer *symbolizer, uint64_t pc, uint64_t site
 {
 	struct stated_line line = {.line = 0};
 
-	if (result->count)
-		add_stated_line(symbolizer, pc, site, &result->frames[result->count - 1]);
 	if (result->count || !symbolize_stated_name(symbolizer, pc, &result->stated))
 		return;
 	if (site)
@@ -411,7 +409,6 @@ static void add_stated(struct symbolizer *symbolizer, uint64_t pc, uint64_t site
 		.name = result->stated.name,
 		.file = line.file,
 		.line = line.line,
-		.estimated = line.line > 0,
 		.stated = &result->stated,
 	};
 }
