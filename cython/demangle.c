@@ -338,12 +338,11 @@ struct cython_name cython_demangle_in(struct interner *interner,
 	strbuf_init(&decoded);
 	demangling_init(&d, symbols, module);
 	struct cython_name result;
-	if (read_symbol(&d, text, &decoded)) {
+	bool read = read_symbol(&d, text, &decoded);
+	if (read)
 		finish(&d);
-		result = result_of(interner, &d);
-	} else {
-		result = helper(interner, &d);
-	}
+	/* "__pyx_pf_3mod___pyx_lambda_funcdef_": all but a name. */
+	result = read && d.name.size > 0 ? result_of(interner, &d) : helper(interner, &d);
 	demangling_release(&d);
 	return result;
 }

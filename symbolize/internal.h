@@ -192,10 +192,11 @@ struct debug_info {
 	int root_fd;
 	bool dwo_missing;
 	size_t split_count;
-	const struct split_unit *split; /* of the function found last; NULL: none */
-	struct lazy_dwarf *lazy;	/* what dwarf reads; NULL: all of it is there */
-	const char *info, *info_end;	/* bytes of .debug_info */
-	uint64_t budget;		/* DIEs and ranges that may still be looked at */
+	const struct split_unit *split;		 /* of the function found last; NULL: none */
+	struct lazy_dwarf *lazy;		 /* what dwarf reads; NULL: all of it is there */
+	const char *info, *info_end;		 /* bytes of .debug_info */
+	const char *line_texts, *line_texts_end; /* of .debug_line_str */
+	uint64_t budget;			 /* DIEs and ranges that may still be looked at */
 	bool indexed;
 	struct unit *units;
 	size_t unit_count, unit_capacity;

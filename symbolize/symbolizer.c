@@ -198,6 +198,15 @@ static bool fetch_debug_file(struct symbolizer *symbolizer, const struct symboli
 	return false;
 }
 
+/* libdw (0.188) reads strings of .debug_line_str up to their NUL, be it beyond the section. */
+static bool texts_have_an_end(Elf *elf)
+{
+	struct elf_bytes bytes;
+
+	return !elf_section_bytes(elf, ".debug_line_str", &bytes) || !bytes.size ||
+	       !bytes.data[bytes.size - 1];
+}
+
 /* The file that has .debug_info: the module itself, its debug file, or (lines only) neither. */
 static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
@@ -217,7 +226,7 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 		elf = symbolizer->lazy_elf;
 	else
 		elf_hide_unused(elf);
-	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	dwarf = texts_have_an_end(elf) ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
 	if (dwarf && !debug_files_set_alternate(&symbolizer->files, module, dwarf))
 		note(symbolizer, DEBUG_PROBLEM_ALTERNATE, module->path);
 	if (dwarf)

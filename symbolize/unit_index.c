@@ -31,6 +31,10 @@ void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct laz
 		info->info = (const char *)bytes.data;
 		info->info_end = info->info + bytes.size;
 	}
+	if (dwarf && elf_section_bytes(elf, ".debug_line_str", &bytes)) {
+		info->line_texts = (const char *)bytes.data;
+		info->line_texts_end = info->line_texts + bytes.size;
+	}
 	if (dwarf && elf_section_bytes(elf, ".debug_aranges", &bytes)) {
 		arange_table_add(&info->aranges, &bytes);
 		interval_sort(&info->aranges);
@@ -69,15 +73,23 @@ bool debug_info_spend(struct debug_info *info)
 	return true;
 }
 
-/* libdw bounds strings in .debug_str, but not those that stand in .debug_info itself. */
+/* How many bytes of [start, end) there are from the text on; `limit` when it is not in there. */
+static size_t left_in(const char *start, const char *end, const char *text, size_t limit)
+{
+	return text >= start && text < end && (size_t)(end - text) < limit ? (size_t)(end - text)
+									   : limit;
+}
+
+/* libdw bounds strings in .debug_str, but neither those that stand in .debug_info itself nor
+ * (0.188) those in .debug_line_str. */
 const char *debug_info_string(const struct debug_info *info, const char *text, size_t *size)
 {
 	size_t limit = SYMBOLIZE_MAX_NAME;
 
 	if (!text)
 		return NULL;
-	if (text >= info->info && text < info->info_end && (size_t)(info->info_end - text) < limit)
-		limit = (size_t)(info->info_end - text);
+	limit = left_in(info->info, info->info_end, text, limit);
+	limit = left_in(info->line_texts, info->line_texts_end, text, limit);
 	if (info->split && split_unit_left(info->split, text) < limit)
 		limit = split_unit_left(info->split, text);
 	*size = strnlen(text, limit);
