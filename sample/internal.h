@@ -133,6 +133,13 @@ bool MUST_CHECK raw_sample_overwrite(struct raw_sample *raw, remote_addr address
 /* Copies every range again; one that cannot be read any more stays as it is. */
 void raw_sample_refresh(struct raw_sample *raw, const struct target *target);
 
+/*
+ * Copies of one place at several moments (--nonblocking) may lie in several ranges, and where the
+ * last read was found decides which is looked at first: decoding is to start alike, live and in
+ * replay.
+ */
+void raw_sample_rewind(struct raw_sample *raw);
+
 /* A copy with just the memory it needs; only to be read and freed. */
 struct raw_sample *raw_sample_clone(const struct raw_sample *raw);
 

@@ -469,6 +469,11 @@ static struct raw_sample *allocate_compact(const struct raw_sample *raw)
 	return clone;
 }
 
+void raw_sample_rewind(struct raw_sample *raw)
+{
+	raw->span_hit = raw->large_hit = 0;
+}
+
 struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 {
 	struct raw_sample *clone = allocate_compact(raw);

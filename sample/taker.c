@@ -217,6 +217,7 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	case TAKE_OK:
 		check_join(recorder, raw);
 		take_learn(slot, raw);
+		raw_sample_rewind(raw);
 		queue_push(&recorder->queue, raw);
 		return;
 	case TAKE_GONE:
