@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "base/strbuf.h"
 
 /* The functions of one module that are shown, in order. */
@@ -142,15 +143,9 @@ static const struct shown_functions *shown_of(struct c_functions *functions,
 bool c_functions_hold(struct c_functions *functions, const struct module *module, uint64_t address)
 {
 	const struct shown_functions *shown = shown_of(functions, module);
-	size_t low = 0, high = shown->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (shown->ranges[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 && address < shown->ranges[low - 1].end;
+	size_t until = sorted_count_until(shown->ranges, shown->count, sizeof(struct range),
+					  offsetof(struct range, start), address);
+	return until > 0 && address < shown->ranges[until - 1].end;
 }
 
 void c_function_name(const struct symbolize_stated *stated, struct strbuf *name)

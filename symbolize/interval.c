@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "symbolize/internal.h"
 
 enum { MAX_STEPS = 65536 };
@@ -50,16 +51,9 @@ void interval_sort(struct interval_list *list)
 
 size_t interval_lower(const struct interval_list *list, uint64_t address)
 {
-	size_t low = 0, high = list->count;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (list->items[middle].start < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return address ? sorted_count_until(list->items, list->count, sizeof(*list->items),
+					    offsetof(struct interval, start), address - 1)
+		       : 0;
 }
 
 ssize_t interval_find(const struct interval_list *list, uint64_t address, size_t before)

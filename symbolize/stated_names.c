@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "base/strbuf.h"
 #include "base/table.h"
 #include "symbolize/stated.h"
@@ -210,16 +211,11 @@ void stated_names_each(const struct stated_names *names, struct interner *intern
 bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
 		       struct symbolize_stated *stated)
 {
-	size_t low = 0, high = names->count;
+	const size_t until =
+		sorted_count_until(names->entries, names->count, sizeof(*names->entries),
+				   offsetof(struct stated_entry, start), pc);
+	const struct stated_entry *entry = until ? &names->entries[until - 1] : NULL;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (names->entries[middle].start <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	const struct stated_entry *entry = low ? &names->entries[low - 1] : NULL;
 	if (!entry || pc >= entry->end)
 		return false;
 	fill(names, interner, entry, stated);

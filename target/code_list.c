@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "target/jit.h"
 
 enum { STEPS_LIMIT = 4096 };
@@ -70,15 +71,8 @@ void code_list_sort(struct code_list *list)
 /* The number of ranges that start at or below the address. */
 static size_t count_until(const struct code_list *list, remote_addr address)
 {
-	size_t low = 0, high = list->sorted;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (list->ranges[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_until(list->ranges, list->sorted, sizeof(*list->ranges),
+				  offsetof(struct code_range, start), address);
 }
 
 /* Cuts off what ranges of a higher order have of it, on both sides of the address. */

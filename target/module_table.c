@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "target/jit.h"
 
 enum {
@@ -162,16 +163,11 @@ static bool unchanged(const struct mapping *old, const struct maps_line *line)
 /* The mapping of the last refresh that holds the address. */
 static const struct mapping *old_mapping(const struct module_table *table, remote_addr address)
 {
-	size_t low = 0, high = table->mapping_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (table->mappings[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < table->mapping_count && table->mappings[low].start <= address)
-		return &table->mappings[low];
+	size_t at =
+		sorted_count_until(table->mappings, table->mapping_count, sizeof(*table->mappings),
+				   offsetof(struct mapping, end), address);
+	if (at < table->mapping_count && table->mappings[at].start <= address)
+		return &table->mappings[at];
 	return NULL;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 
 struct index_entry {
 	uint64_t start; /* run-time address of the code */
@@ -169,15 +170,12 @@ static bool find_in_table(const struct frame_index *index, const struct module *
 static bool find_in_index(const struct index *index, const struct cfi_section *section,
 			  remote_addr pc, struct cfi_fde *fde)
 {
-	size_t low = 0, high = index->count, next;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (index->entries[middle].start <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 && cfi_read(section, index->entries[low - 1].offset, fde, &next) == CFI_FDE;
+	size_t next;
+	const size_t until =
+		sorted_count_until(index->entries, index->count, sizeof(*index->entries),
+				   offsetof(struct index_entry, start), pc);
+	return until > 0 &&
+	       cfi_read(section, index->entries[until - 1].offset, fde, &next) == CFI_FDE;
 }
 
 static struct frame_index *index_of(struct module *module)
