@@ -28,6 +28,9 @@ void python_runtime_free(struct python_runtime *runtime); /* NULL accepted */
 
 const char *python_runtime_version(const struct python_runtime *runtime); /* "3.11.2" */
 
+/* The file that it is in; belongs to the module table. */
+const struct module *python_runtime_module(const struct python_runtime *runtime);
+
 /* True when the address (run-time) lies in code of the interpreter's own module. */
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
 

@@ -227,6 +227,11 @@ void python_runtime_free(struct python_runtime *runtime)
 	free(runtime);
 }
 
+const struct module *python_runtime_module(const struct python_runtime *runtime)
+{
+	return runtime->module;
+}
+
 const char *python_runtime_version(const struct python_runtime *runtime)
 {
 	return runtime->version;

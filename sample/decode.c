@@ -181,7 +181,7 @@ static size_t make_slices(struct decoder *decoder, const struct unwind_stack *na
 		struct python_slice *slice = &decoder->slices[i];
 		slice->sp = frame->sp;
 		slice->cfa = frame->cfa;
-		slice->pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+		slice->pc = unwind_frame_site(frame);
 		slice->saved_known = frame->saved_known;
 		slice->guessed = frame->guessed;
 		memcpy(slice->saved, frame->saved, sizeof(slice->saved));

@@ -38,7 +38,7 @@ void eval_code_learn(struct eval_code *code, const struct unwind_frame *frame)
 bool eval_code_holds(const struct eval_code *code, const struct python_runtime *runtime,
 		     const struct unwind_frame *frame)
 {
-	if (python_runtime_evaluates(runtime, frame->pc - (frame->pc_kind == UNWIND_PC_RETURN)))
+	if (python_runtime_evaluates(runtime, unwind_frame_site(frame)))
 		return true;
 	for (size_t i = 0; i < code->count && code->most >= ENOUGH; i++)
 		if (code->learned[i].function == frame->function)

@@ -151,7 +151,7 @@ static bool place_owned(struct merge *merge, size_t native)
 static bool is_interpreter(const struct merge *merge, const struct unwind_frame *frame)
 {
 	const struct python_runtime *runtime = merge->input->runtime;
-	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	remote_addr pc = unwind_frame_site(frame);
 	return runtime && python_runtime_owns(runtime, pc);
 }
 
@@ -179,7 +179,7 @@ static bool is_collector(const struct merge *merge, const struct unwind_frame *f
 	const struct merge_input *input = merge->input;
 	if (!input->collecting)
 		return false;
-	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	remote_addr pc = unwind_frame_site(frame);
 	return python_runtime_collects(input->runtime, pc);
 }
 
@@ -193,7 +193,7 @@ static void add_mark_once(struct merged_stack *out, enum merged_kind kind)
  * ("[anon:cpython:jit]"). */
 static bool is_fileless(const struct merge *merge, const struct unwind_frame *frame)
 {
-	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+	remote_addr pc = unwind_frame_site(frame);
 	const struct mapping *mapping = module_table_find(merge->input->modules, pc);
 	if (mapping && mapping->module)
 		return mapping->module->origin == MODULE_OF_PYTHON;

@@ -12,11 +12,10 @@
 static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame,
 			  bool interpreter, const struct merged_frame *merged, bool idle)
 {
-	bool exact = frame->pc_kind == UNWIND_PC_EXACT;
 	const struct mapping *mapping =
-		module_table_find(&decoder->modules, frame->pc - (exact ? 0 : 1));
+		module_table_find(&decoder->modules, unwind_frame_site(frame));
 	struct raw_frame raw = {.kind = RAW_NATIVE,
-				.exact = exact,
+				.exact = frame->pc_kind == UNWIND_PC_EXACT,
 				.guessed = frame->guessed,
 				.interpreter = interpreter,
 				.hidden = merged->hidden,
@@ -56,16 +55,13 @@ static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *na
 	return native_id(decoder, activation, interpreter, frame, idle);
 }
 
-static bool is_c_function(struct decoder *decoder, const struct python_runtime *runtime,
+static bool is_c_function(const struct decoder *decoder, const struct python_runtime *runtime,
 			  const struct unwind_frame *frame)
 {
-	remote_addr pc = frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
-	if (!python_runtime_owns(runtime, pc))
-		return false;
-	const struct mapping *mapping = module_table_find(&decoder->modules, pc);
-	return mapping && mapping->module &&
-	       c_functions_hold(decoder->c_functions, mapping->module,
-				pc - mapping->module->load_bias);
+	const struct module *interpreter = python_runtime_module(runtime);
+	remote_addr pc = unwind_frame_site(frame);
+	return python_runtime_owns(runtime, pc) &&
+	       c_functions_hold(decoder->c_functions, interpreter, pc - interpreter->load_bias);
 }
 
 /* What a program can name of the interpreter stands in its stack, save outside of the outermost

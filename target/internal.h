@@ -64,8 +64,9 @@ void target_explain_denial_at(const char *root, pid_t pid, int os_errno, char *t
 
 /* ---- threads: thread.c, kernel_stack.c ---- */
 
-/* Opens a file of /proc/PID/task/TID for reading. */
-int thread_open_look(const struct target_thread_files *files, const char *name);
+/* Reads a file of /proc/PID/task/TID, by the descriptor that is kept (-1: none), as text. */
+bool MUST_CHECK thread_read_look(const struct target_thread_files *files, int kept,
+				 const char *name, char *text, size_t size, struct error *error);
 
 /* target_thread_kernel of texts; each may be NULL. */
 void kernel_stack_text(const char *stack, const char *wchan, const char *call,

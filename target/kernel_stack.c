@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "target/internal.h"
 
 enum { STACK_SIZE = 8192, WCHAN_SIZE = 128 };
@@ -68,16 +67,6 @@ void kernel_stack_text(const char *stack, const char *wchan, const char *call,
 		add_name(text, call, strlen(call));
 }
 
-/* False: it may not be read. */
-static bool read_file(const struct target_thread_files *files, const char *name, char *text,
-		      size_t size)
-{
-	_cleanup_close_ int fd = thread_open_look(files, name);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
-	text[got > 0 ? got : 0] = '\0';
-	return got > 0;
-}
-
 void target_thread_kernel(const struct target_thread_files *files, const struct target_wait *wait,
 			  char text[TARGET_KERNEL_SIZE])
 {
@@ -87,8 +76,7 @@ void target_thread_kernel(const struct target_thread_files *files, const struct 
 		snprintf(number, sizeof(number), "syscall %ld", wait->number);
 		call = number;
 	}
-	wchan[0] = '\0';
-	if (!read_file(files, "stack", stack, sizeof(stack)))
-		read_file(files, "wchan", wchan, sizeof(wchan));
-	kernel_stack_text(stack, wchan, call, text);
+	bool whole = thread_read_look(files, -1, "stack", stack, sizeof(stack), NULL);
+	bool innermost = !whole && thread_read_look(files, -1, "wchan", wchan, sizeof(wchan), NULL);
+	kernel_stack_text(whole ? stack : NULL, innermost ? wchan : NULL, call, text);
 }

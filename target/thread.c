@@ -223,7 +223,7 @@ static void raise_limit(const struct target *target)
 		limit.rlim_cur < 2 * THREADS_LIMIT ? (unsigned)limit.rlim_cur / 2 : THREADS_LIMIT;
 }
 
-int thread_open_look(const struct target_thread_files *files, const char *name)
+static int open_look(const struct target_thread_files *files, const char *name)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "task/%d/%s", (int)files->tid, name);
@@ -235,7 +235,7 @@ static int open_kept(const struct target_thread_files *files, const char *name)
 {
 	if (!may_keep(files->target))
 		return -1;
-	int fd = thread_open_look(files, name);
+	int fd = open_look(files, name);
 	if (fd >= 0)
 		atomic_fetch_add(&files->target->state->kept_files, 1);
 	return fd;
@@ -255,7 +255,7 @@ bool target_thread_files_open(const struct target *target, pid_t tid,
 	struct target_thread_files *files = alloc_zeroed(1, sizeof(*files));
 	*files = (struct target_thread_files){target, tid, -1, -1};
 	raise_limit(target);
-	int fd = thread_open_look(files, "syscall");
+	int fd = open_look(files, "syscall");
 	if (fd >= 0 && may_keep(target)) {
 		files->syscall = fd;
 		atomic_fetch_add(&target->state->kept_files, 1);
@@ -283,10 +283,10 @@ void target_thread_files_close(struct target_thread_files *files)
 }
 
 /* By the descriptor that is kept, else by one for this look. */
-static bool read_look(const struct target_thread_files *files, int kept, const char *name,
+bool thread_read_look(const struct target_thread_files *files, int kept, const char *name,
 		      char *text, size_t size, struct error *error)
 {
-	_cleanup_close_ int own = kept < 0 ? thread_open_look(files, name) : -1;
+	_cleanup_close_ int own = kept < 0 ? open_look(files, name) : -1;
 	int fd = kept < 0 ? own : kept;
 	ssize_t got = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
 	if (fd < 0 && errno != ENOENT && errno != ESRCH)
@@ -340,7 +340,7 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 {
 	char text[256];
 	struct target_wait found;
-	if (!read_look(files, files->syscall, "syscall", text, sizeof(text), error))
+	if (!thread_read_look(files, files->syscall, "syscall", text, sizeof(text), error))
 		return false;
 	if (!parse_wait(text, &found))
 		return error_set(error, ERROR_CORRUPT, "thread %d: cannot understand \"%.40s\"",
@@ -355,7 +355,7 @@ bool target_thread_runs(struct target_thread_files *files, uint64_t *runs, struc
 	char text[128];
 	if (files->schedstat < 0)
 		files->schedstat = open_kept(files, "schedstat");
-	if (!read_look(files, files->schedstat, "schedstat", text, sizeof(text), error))
+	if (!thread_read_look(files, files->schedstat, "schedstat", text, sizeof(text), error))
 		return false;
 	const char *at = text;
 	uint64_t value = 0;
@@ -375,7 +375,7 @@ char target_thread_state(const struct target_thread_files *files)
 {
 	char text[TARGET_STAT_SIZE];
 	struct proc_stat stat;
-	if (!read_look(files, -1, "stat", text, sizeof(text), NULL) ||
+	if (!thread_read_look(files, -1, "stat", text, sizeof(text), NULL) ||
 	    !proc_parse_stat(text, &stat))
 		return 0;
 	return stat.state;

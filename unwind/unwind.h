@@ -39,6 +39,12 @@ struct unwind_frame {
 	bool signal_frame; /* the kernel's sigreturn trampoline: the next frame's PC is exact */
 };
 
+/* Within the instruction that the frame is in: a return address follows it. */
+static inline remote_addr unwind_frame_site(const struct unwind_frame *frame)
+{
+	return frame->pc - (frame->pc_kind == UNWIND_PC_RETURN);
+}
+
 enum unwind_end {
 	UNWIND_END_OUTERMOST,  /* the unwind information says that nobody called this */
 	UNWIND_END_UNMAPPED,   /* a PC in no known mapping: refresh the module table, try again */
