@@ -5,7 +5,7 @@ import os
 import select
 import subprocess
 
-from harness import DEADLINE, FIXTURES, Failure, expect, pdump_json, stacks, wait_until
+from harness import DEADLINE, FIXTURES, Failure, expect, pdump_json, stacks, system_call, wait_until
 
 SYS_READ = 0
 SCRIPT = FIXTURES / "blocked.py"
@@ -47,8 +47,7 @@ class Blocked:
     def reads(self, tid):
         """It is where it will stay: before that it may be blocked on the GIL."""
         try:
-            with open(f"/proc/{self.pid}/task/{tid}/syscall") as file:
-                return file.read().split()[0] == str(SYS_READ)
+            return system_call(self.pid, tid) == str(SYS_READ)
         except OSError:
             return True     # the teller has ended meanwhile
 

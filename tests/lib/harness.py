@@ -288,9 +288,14 @@ class Fixture:
             wait_until(lambda: is_blocked(self.pid, tid), f"thread {tid} of {self.name} blocks")
 
 
-def is_blocked(pid, tid):
+def system_call(pid, tid):
+    """The number of the call that the thread is blocked in, as text; "running", "-1": in none."""
     with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-        return file.read().split()[0] not in ("running", "-1")
+        return file.read().split()[0]
+
+
+def is_blocked(pid, tid):
+    return system_call(pid, tid) not in ("running", "-1")
 
 
 def process_state(pid, tid=None):
