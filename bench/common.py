@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks share: the target whose speed is measured, py-spy, and the table."""
+"""What the benchmarks share: where things are, their options, commands from pip, and the table.
+
+Every benchmark is a command of its own that prints rows. bench/run runs many and collects the rows:
+each is also appended as a line of JSON to the file that $BENCH_JSON names.
+"""
+import argparse
+import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import sys
-import threading
-import time
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -27,73 +32,122 @@ def default_python():
     return "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
 
 
-def py_spy():
-    """The path of py-spy from pip, installed once into a cache; None (and why) without it."""
-    found = os.path.join(CACHE, "py-spy", "bin", "py-spy")
-    if os.access(found, os.X_OK):
-        return found
-    print(f"installing py-spy into {CACHE}", file=sys.stderr)
-    folder = os.path.join(CACHE, "py-spy")
-    try:
-        subprocess.run([default_python(), "-m", "venv", folder], check=True,
-                       stdout=subprocess.DEVNULL)
-        subprocess.run([os.path.join(folder, "bin", "pip"), "-q", "install", "py-spy"], check=True,
-                       stdout=subprocess.DEVNULL)
-    except (OSError, subprocess.CalledProcessError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        print(f"skip: py-spy cannot be installed ({error}); ours alone is measured")
-        return None
-    return found
+def options_parser(description):
+    """With the options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=default_python(), help="that runs the target")
+    parser.add_argument("--quick", action="store_true", help="a short run: does it work at all")
+    return parser
 
 
-class Workload:
-    """bench/workload.py in a process, and how fast it is."""
+# ---- commands and packages from pip ----
 
-    def __init__(self, python):
-        self.process = subprocess.Popen([python, os.path.join(ROOT, "bench", "workload.py")],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-        self.reports = []
-        self.reported = threading.Event()
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-        if not self.reported.wait(10):
-            sys.exit("the workload does not run")
 
-    def read(self):
-        for line in self.process.stdout:
-            done, seconds = line.split()
-            self.reports.append((int(done), float(seconds)))
-            self.reported.set()
+def virtual_environment(name, requirements, python=None):
+    """The folder of its commands; made once in the cache. CalledProcessError, OSError: it cannot be."""
+    folder = os.path.join(CACHE, name)
+    commands = os.path.join(folder, "bin")
+    if os.path.exists(os.path.join(folder, "ready")):
+        return commands
+    print(f"installing {' '.join(requirements)} into {folder}", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([python or default_python(), "-m", "venv", folder], check=True, capture_output=True)
+    subprocess.run([os.path.join(commands, "pip"), "-q", "install", *requirements], check=True,
+                   capture_output=True, text=True)
+    with open(os.path.join(folder, "ready"), "w", encoding="utf-8"):
+        pass
+    return commands
 
-    def speed(self, seconds):
-        """Iterations a second from now on."""
-        begin = time.monotonic()
-        time.sleep(seconds)
-        within = [report for report in self.reports if report[1] >= begin]
-        if len(within) < 2:
-            return 0.0
-        (first, first_time), (last, last_time) = within[0], within[-1]
-        return (last - first) / (last_time - first_time)
 
-    def __enter__(self):
-        return self
+def last_line(error):
+    """Of what a failed command said."""
+    told = (getattr(error, "stderr", None) or "").strip().splitlines()
+    return told[-1] if told else str(error)
 
-    def __exit__(self, *_):
-        self.process.stdin.close()
+
+def pip_command(command, *requirements):
+    """A path of the command, of the first of the requirements that gives one which starts; None, and
+    the reason as a row, when there is none."""
+    why = "?"
+    for requirement in requirements:
+        folder = "bench-" + re.sub(r"\W+", "-", requirement)
         try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            path = os.path.join(virtual_environment(folder, [requirement]), command)
+            subprocess.run([path, "--version"], check=True, capture_output=True, text=True)
+            return path
+        except (OSError, subprocess.CalledProcessError) as error:
+            why = last_line(error)
+    skip(command, why)
+    return None
+
+
+def py_spy():
+    return pip_command("py-spy", "py-spy")
+
+
+def austin(command="austin"):
+    """Or "austinp", which shows native frames; the newest wheel wants a newer C library than Debian 12's."""
+    return pip_command(command, "austin-dist", "austin-dist<4")
+
+
+def pystack():
+    return pip_command("pystack", "pystack")
+
+
+# ---- figures ----
 
 
 def median(values):
+    values = list(values)
     return statistics.median(values) if values else float("nan")
 
 
-def row(what, value, bound="", kept=True):
-    """One line of the table; every benchmark prints these alone on stdout."""
+def quartiles(values):
+    values = list(values)
+    return statistics.quantiles(values, n=4, method="inclusive")[::2] if len(values) > 1 else values * 2
+
+
+def percentile(values, percent):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * percent / 100))] if values else float("nan")
+
+
+# ---- the table ----
+
+
+def collect(record):
+    """For bench/run."""
+    if os.environ.get("BENCH_JSON"):
+        with open(os.environ["BENCH_JSON"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def row(what, value, bound="", kept=True, **more):
+    """One line of the table; `more` is for the JSON alone. True: within its bound, if it has one."""
     verdict = "" if not bound else "ok" if kept else "MISSED"
-    print(f"{what:<58} {value:>12}  {bound:<16} {verdict}".rstrip(), flush=True)
+    print(f"{what:<62} {value:>30}  {bound:<12} {verdict}".rstrip(), flush=True)
+    collect({"what": what, "value": value, "bound": bound or None,
+             "kept": bool(kept) if bound else None, **more})
     return kept or not bound
+
+
+def figure(what, values, form, least=None, most=None):
+    """The row of a figure that was measured in several rounds: its median, its quartiles and how many.
+    `form` shows one value: "{:.1f} us". The median must not be below `least` nor above `most`."""
+    values = list(values)
+    middle, spread = median(values), quartiles(values)
+    bound = f">= {form.format(least)}" if least is not None else \
+        f"<= {form.format(most)}" if most is not None else ""
+    kept = (least is None or middle >= least) and (most is None or middle <= most)
+    text = form.format(middle)
+    if len(values) > 1:
+        text += f" [{form.format(spread[0])} .. {form.format(spread[1])}] n={len(values)}"
+    return row(what, text, bound, kept and bool(values), median=middle, quartiles=spread, values=values,
+               least=least, most=most)
+
+
+def skip(what, reason):
+    """A row that says why there is no figure."""
+    print(f"{what:<62} skipped: {reason}", flush=True)
+    collect({"what": what, "skipped": reason})

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""The processes that take part: bench/workload.py as the target, and precord at work on it."""
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import common
+
+PATIENCE = 60           # seconds until something is taken for stuck
+LEAST_GAP_NS = 2000     # shorter ones are the machine's own
+
+
+def native_library():
+    """native_target.c, compiled when it has changed."""
+    source = os.path.join(common.ROOT, "bench", "native_target.c")
+    library = os.path.join(common.BUILD, "bench", "native_target.so")
+    if not os.path.exists(library) or os.path.getmtime(library) < os.path.getmtime(source):
+        os.makedirs(os.path.dirname(library), exist_ok=True)
+        subprocess.run(["cc", "-O2", "-g", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+class Target:
+    """bench/workload.py with a job; a context manager that ends it."""
+
+    def __init__(self, python, job, *options):
+        script = os.path.join(common.ROOT, "bench", "workload.py")
+        self.process = subprocess.Popen([python, script, job, "--library", native_library(),
+                                         *map(str, options)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def hear(self):
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Workload(Target):
+    """Computes in Python, and says how fast it is."""
+
+    def __init__(self, python, frames=70, job="compute"):
+        super().__init__(python, job, "--frames", frames)
+        self.reports = queue.SimpleQueue()
+        threading.Thread(target=self.read, daemon=True).start()
+        if job == "compute":
+            self.reports.get(timeout=PATIENCE)
+        else:
+            time.sleep(0.5)
+
+    def read(self):
+        for line in self.process.stdout:
+            done, seconds = line.split()
+            self.reports.put((int(done), float(seconds)))
+
+    def speed(self, seconds):
+        """Iterations a second from now on."""
+        begin, within = time.monotonic(), []
+        time.sleep(seconds)
+        while not self.reports.empty():
+            report = self.reports.get()
+            if report[1] >= begin:
+                within.append(report)
+        if len(within) < 2:
+            return 0.0
+        (first, first_time), (last, last_time) = within[0], within[-1]
+        return (last - first) / (last_time - first_time)
+
+
+class GapThread(Target):
+    """Feels on its own thread how long it stands still."""
+
+    def __init__(self, python, frames=70):
+        super().__init__(python, "gaps", "--frames", frames)
+        self.gaps(0.01)
+
+    def gaps(self, seconds):
+        """From now on, in microseconds, the longest first."""
+        self.process.stdin.write(f"{seconds} {LEAST_GAP_NS}\n")
+        self.process.stdin.flush()
+        return sorted((int(gap) / 1000 for gap in self.hear().split()), reverse=True)
+
+
+class Threads(Target):
+    """Two busy threads among many that are blocked."""
+
+    def __init__(self, python, idle):
+        super().__init__(python, "threads", "--idle", idle)
+        if self.hear() != "ready":
+            sys.exit(f"the target with {idle} threads does not start")
+
+    def interrupted(self):
+        """Ends it: how many of the blocked calls were interrupted."""
+        self.process.stdin.close()
+        return int(self.hear())
+
+
+def is_traced(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in file)
+
+
+def wait_until(condition, what):
+    """True, or the program ends: it took too long."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"{what} takes too long")
+        time.sleep(0.0002)
+
+
+class Recording:
+    """precord --native on a process, from start to stop; then what it counted and what it used."""
+
+    def __init__(self, pid, rate, *options, seconds=None, wrapper=()):
+        self.folder = tempfile.TemporaryDirectory()
+        self.output = os.path.join(self.folder.name, "out.json")
+        self.begun = time.monotonic()
+        length = ["-d", f"{seconds:g}"] if seconds else []
+        with open(os.path.join(self.folder.name, "err"), "w", encoding="utf-8") as told:
+            self.process = subprocess.Popen([*wrapper, common.PRECORD, "--native", "-r", f"{rate:g}",
+                                             *length, "-o", self.output, *options, str(pid)], stderr=told)
+        self.pid = self.process.pid
+        wait_until(lambda: is_traced(pid) or self.process.poll() is not None, "precord")
+
+    def cpu_of(self, thread):
+        """Seconds that the thread of that name has used so far."""
+        folder = f"/proc/{self.pid}/task"
+        for tid in os.listdir(folder):
+            with open(f"{folder}/{tid}/comm", encoding="utf-8") as file:
+                if file.read().strip() == thread:
+                    with open(f"{folder}/{tid}/schedstat", encoding="utf-8") as times:
+                        return int(times.read().split()[0]) / 1e9
+        sys.exit(f"precord has no thread named {thread}")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.finish()
+
+    def finish(self):
+        """Waits for the end, which -d or stop brings."""
+        _, status, usage = os.wait4(self.pid, 0)
+        self.lasted = time.monotonic() - self.begun
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu = usage.ru_utime + usage.ru_stime
+        with open(os.path.join(self.folder.name, "err"), encoding="utf-8") as file:
+            self.told = file.read()
+        if self.process.returncode not in (0, 6):
+            sys.exit(f"precord ended with status {self.process.returncode}:\n{self.told}")
+        with open(self.output, encoding="utf-8") as file:
+            self.profile = json.load(file)
+        self.counts = self.profile["counts"]
+        self.samples = self.counts["samples"]
+        self.folder.cleanup()
+        return self
+
+    def frames(self):
+        """Merged frames in all samples together."""
+        return sum(node["total"] for node in self.profile["nodes"] if node["frame"] is not None)
