@@ -131,7 +131,8 @@ static bool is_sound(const struct stated_names *names)
 			return false;
 		end = entry->end;
 	}
-	return names->call.line_register <= 16 && names->call.file_register <= 16;
+	return names->call.line_register <= 16 && names->call.file_register <= 16 &&
+	       names->call.has_line <= 1;
 }
 
 static bool is_header(const struct cache_header *header, const struct build_id *id)

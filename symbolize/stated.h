@@ -228,7 +228,7 @@ struct traceback_call {
 	uint64_t callee; /* 0: not known */
 	uint64_t file;	 /* where file_register is REGISTER_NONE: the text of the only one */
 	uint8_t line_register, file_register;
-	bool has_line;
+	uint8_t has_line; /* 0 or 1: no bool, as it is read from disk */
 };
 
 struct traceback_style {

@@ -180,6 +180,8 @@ static void planted_numbers_are_refused(void **state)
 		{"size of texts", CHECKED + 8, 8, UINT64_C(1) << 40},
 		{"no texts", CHECKED + 8, 8, 0},
 		{"register", CHECKED + 16 + offsetof(struct traceback_call, line_register), 1, 200},
+		{"neither yes nor no", CHECKED + 16 + offsetof(struct traceback_call, has_line), 1,
+		 2},
 	};
 	uint8_t bytes[4096], good[4096];
 	const size_t size = slurp(good, sizeof(good));
