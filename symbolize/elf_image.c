@@ -287,24 +287,15 @@ static void apply_rela(struct elf_image *image, uint64_t table, uint64_t size)
 	}
 }
 
-/* "endbr64; bnd jmp *slot(%rip)" of the PLT, with or without the first two. */
 const char *image_import_at(const struct elf_image *image, uint64_t address)
 {
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	size_t size, at = 0;
+	size_t size;
 	const uint8_t *bytes = image_bytes(image, address, &size);
-	int32_t distance;
+	uint64_t slot;
 	uint32_t symbol;
 
-	if (!bytes || size < 11)
-		return NULL;
-	if (!memcmp(bytes, endbr64, sizeof(endbr64)))
-		at = sizeof(endbr64);
-	at += bytes[at] == 0xf2;
-	if (bytes[at] != 0xff || bytes[at + 1] != 0x25)
-		return NULL;
-	memcpy(&distance, bytes + at + 2, sizeof(distance));
-	if (!table_find(&image->imports, address + at + 6 + (uint64_t)distance, 0, &symbol))
+	if (!bytes || !plt_slot_at(bytes, size, address, &slot) ||
+	    !table_find(&image->imports, slot, 0, &symbol))
 		return NULL;
 	return image_text(
 		image, image->strings +

@@ -167,6 +167,20 @@ void symbol_table_each(const struct symbol_table *table,
 bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct interval *fde,
 		       const char *wanted, struct symbol_match *match);
 
+/* ---- stubs of the PLT: plt_stub.c --------------------------------------------------------- */
+
+/* The place of the pointer that the code at that address, of which these are the bytes, jumps
+ * through; false: other code. */
+bool plt_slot_at(const uint8_t *bytes, size_t size, uint64_t address, uint64_t *slot);
+
+struct plt_stub {
+	uint64_t start;
+	const char *symbol; /* that it jumps to; in the ELF file's string table */
+};
+
+/* False: no stub of a function with a name is there. By section headers: without them none is. */
+bool plt_stub_find(Elf *elf, uint64_t pc, struct plt_stub *stub);
+
 /* ---- DWARF: unit_index.c ------------------------------------------------------------------ */
 
 struct split_unit;

@@ -342,6 +342,25 @@ static void add_symbol(struct symbolizer *symbolizer, const struct symbol_match 
 		outermost->name = symbolize_demangle(symbolizer->interner, outermost->linkage);
 }
 
+/* "memcpy@plt", as debuggers call it. False: no stub is there. */
+static bool add_stub(struct symbolizer *symbolizer, uint64_t pc, struct symbolize_result *result)
+{
+	struct interner *interner = symbolizer->interner;
+	struct plt_stub stub;
+	_cleanup_strbuf_ struct strbuf name;
+
+	strbuf_init(&name);
+	if (result->count || !plt_stub_find(symbolizer->elf, pc, &stub))
+		return false;
+	const char *symbol = intern_clean(interner, stub.symbol, strlen(stub.symbol));
+	strbuf_printf(&name, "%s@plt", symbolize_demangle(interner, symbol));
+	result->frames[result->count++] =
+		(struct symbolize_frame){.name = intern_bytes(interner, name.text, name.size)};
+	result->has_function = true;
+	result->function_start = stub.start;
+	return true;
+}
+
 /* The build ID is the file's own: what the caller says may be another one's. */
 static void load_stated(struct symbolizer *symbolizer)
 {
@@ -447,6 +466,8 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 	const bool found = symbol_table_find(&symbolizer->symbols, pc, fde, wanted, &match);
 	if (found)
 		add_symbol(symbolizer, &match, result);
+	if (add_stub(symbolizer, pc, result))
+		return;
 	add_stated(symbolizer, pc, exact ? 0 : address, result);
 	result->has_function = fde || found;
 	if (result->has_function)
