@@ -324,13 +324,18 @@ RECIPES["built-3.13t"] = (free_threaded, "python3.13", ("forky", "sid", "trixie"
 QUICK = ("pbs-3.14.6", "bytedeco-3.14.3", "debian-sid")
 
 
+def recipes(names):
+    """"quick" stands for several."""
+    return [one for name in names for one in (QUICK if name == "quick" else (name,))]
+
+
 def fetched():
-    """[(name, path)] of all that is in the cache folder."""
+    """[(name, path, its recipe)] of all that is in the cache folder."""
     found = []
     for listed in sorted(FOLDER.glob(f"*/{LIST}")):
         for line in listed.read_text().splitlines():
             name, _, path = line.partition("\t")
-            found.append((name, str(listed.parent / path)))
+            found.append((name, str(listed.parent / path), listed.parent.name))
     return found
 
 
@@ -386,7 +391,7 @@ def fetch(names):
         print(f"not known: {', '.join(unknown)}; there are: quick (= {', '.join(QUICK)}), "
               f"{', '.join(RECIPES)}", file=sys.stderr)
         return 2
-    names = [one for name in names for one in (QUICK if name == "quick" else (name,))] or list(RECIPES)
+    names = recipes(names) or list(RECIPES)
     failed, got, there = [], 0, 0
     with workshop() as work:
         for name in names:
