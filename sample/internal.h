@@ -199,8 +199,11 @@ struct thread_slot {
 	pid_t tid, namespace_tid;
 	bool seized, gone, listed;
 	struct target_thread_files *files;
-	uint64_t last_runs;	/* schedstat at the last sample of a blocked thread */
-	bool has_last;		/* a blocked thread's last sample still holds if it has not run */
+	bool blocked; /* it was, when it had run `blocked_runs` times (schedstat) */
+	uint64_t blocked_runs;
+	unsigned still;		/* looks in a row at which it had not run */
+	uint32_t index;		/* in slots */
+	uint64_t looked_tick;	/* while asleep: the tick at which it was looked at last */
 	uint64_t skip_until_ns; /* back-off of an uninterruptible thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
@@ -209,12 +212,13 @@ struct thread_slot {
 	unsigned unjoined_scans; /* looks at the list of threads since which Python does not know it
 				  */
 	struct prediction prediction;
-	struct python_recent recent;   /* --nonblocking */
-	struct noted_wait *noted;      /* --kernel: NULL: it has not been seen to be blocked */
-	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
-	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */
-	_Atomic bool wants_stop;       /* unwinding needed a register: stop it although blocked */
-	_Atomic bool last_valid;       /* last_stack is that of its last sample */
+	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
+	struct python_recent recent;	  /* --nonblocking */
+	struct noted_wait *noted;	  /* --kernel: NULL: it has not been seen to be blocked */
+	_Atomic remote_addr stack_end;	  /* told by the worker; 0: not known */
+	_Atomic remote_addr learned;	  /* --join=rbx: the thread state the worker found */
+	_Atomic bool wants_stop; /* unwinding needed a register: stop it although blocked */
+	_Atomic bool last_valid; /* last_stack is that of its last sample */
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
@@ -230,12 +234,14 @@ struct thread_slot {
 };
 
 /*
- * The threads under watch, in the order of the kernel's list. Those that have ended stand aside
- * until no raw sample points to them, and are freed then: a program may start thousands a minute.
+ * The threads under watch, those that are asleep behind the others. Those that have ended stand
+ * aside until no raw sample points to them, and are freed then: a program may start thousands a
+ * minute.
  */
 struct slots {
 	struct thread_slot **slots, **gone;
 	size_t count, capacity, gone_count, gone_capacity;
+	size_t awake_count;  /* the first of them; the others are asleep */
 	struct table by_tid; /* -> index in slots */
 	uint64_t next_look_ns;
 };
@@ -253,6 +259,10 @@ bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
 
 /* The slot of a thread that has not ended; NULL: none. */
 struct thread_slot *slots_find(const struct slots *slots, pid_t tid);
+
+/* Moves the slot to those that are awake (as new ones are), or asleep; others may change places. */
+void slots_wake(struct slots *slots, struct thread_slot *slot);
+void slots_lay_down(struct slots *slots, struct thread_slot *slot);
 
 /* None of them is there any more (exec): the next refresh does look. */
 void slots_forget(struct slots *slots);

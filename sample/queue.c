@@ -95,17 +95,17 @@ void queue_push(struct queue *queue, struct raw_sample *raw)
 {
 	pthread_mutex_lock(&queue->lock);
 	/* There is room: queue_push_repeat leaves a place for every raw sample. */
-	add(queue, (struct queue_entry){raw, raw->slot});
+	add(queue, (struct queue_entry){raw, raw->slot, 1});
 	queue->ready_bytes += raw_sample_footprint(raw);
 	pthread_mutex_unlock(&queue->lock);
 }
 
-bool queue_push_repeat(struct queue *queue, struct thread_slot *slot)
+bool queue_push_repeat(struct queue *queue, struct thread_slot *slot, uint64_t ticks)
 {
 	pthread_mutex_lock(&queue->lock);
 	bool room = queue->ready_count < QUEUE_ENTRIES - QUEUE_SAMPLES;
 	if (room)
-		add(queue, (struct queue_entry){NULL, slot});
+		add(queue, (struct queue_entry){NULL, slot, ticks});
 	pthread_mutex_unlock(&queue->lock);
 	return room;
 }

@@ -22,10 +22,11 @@ enum {
 	QUEUE_KEPT = 16 << 20,	/* in memory of raw samples that nobody needs at the moment */
 };
 
-/* A raw sample, or NULL: the thread has not run since its last one. */
+/* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */
 struct queue_entry {
 	struct raw_sample *raw;
 	struct thread_slot *slot;
+	uint64_t ticks;
 };
 
 struct queue {
@@ -46,8 +47,9 @@ struct raw_sample *queue_empty(struct queue *queue);
 void queue_give_back(struct queue *queue, struct raw_sample *raw); /* it was not used */
 void queue_push(struct queue *queue, struct raw_sample *raw);
 
-/* The taker: the thread's last sample counts once more. False: the worker lags behind. */
-bool queue_push_repeat(struct queue *queue, struct thread_slot *slot);
+/* The taker: the thread's last sample counts that many times more. False: the worker lags behind.
+ */
+bool queue_push_repeat(struct queue *queue, struct thread_slot *slot, uint64_t ticks);
 
 void queue_close(struct queue *queue);
 

@@ -35,7 +35,8 @@ struct recorder {
 	struct schedule schedule;
 	uint64_t scanned_ns, counted_ns, watched_ns;
 	size_t thread_count;
-	size_t first_slot; /* where a tick begins: with those that the last one had no room for */
+	size_t first_slot;  /* where a tick begins: with those that the last one had no room for */
+	size_t next_asleep; /* whose turn it is, as an index in slots */
 
 	/* from the taker to the worker, and back */
 	struct queue queue;
@@ -78,6 +79,13 @@ struct recorder {
 
 void *recorder_take(void *recorder); /* taker.c: the taker thread */
 void *recorder_work(void *recorder); /* worker.c: the worker thread */
+
+/*
+ * sweep.c, in the taker thread. A tick: looks at the threads and takes those that count. At the
+ * end: counts what those that were still asleep did since their last looks.
+ */
+void recorder_sweep(struct recorder *recorder, uint64_t now_ns);
+void recorder_sweep_end(struct recorder *recorder);
 
 /* Reads the modules and opens the interpreter; the worker, under the lock. */
 bool MUST_CHECK worker_open(struct recorder *recorder, struct error *error);

@@ -47,6 +47,32 @@ static bool wanted(const struct session_options *options, pid_t tid)
 	return options->thread_count == 0;
 }
 
+static void put(struct slots *slots, size_t index, struct thread_slot *slot)
+{
+	slots->slots[index] = slot;
+	slot->index = (uint32_t)index;
+	table_put(&slots->by_tid, (uint64_t)slot->tid, 0, slot->index);
+}
+
+static void swap(struct slots *slots, size_t a, size_t b)
+{
+	struct thread_slot *slot = slots->slots[a];
+	put(slots, a, slots->slots[b]);
+	put(slots, b, slot);
+}
+
+void slots_wake(struct slots *slots, struct thread_slot *slot)
+{
+	if (slot->index >= slots->awake_count)
+		swap(slots, slot->index, slots->awake_count++);
+}
+
+void slots_lay_down(struct slots *slots, struct thread_slot *slot)
+{
+	if (slot->index < slots->awake_count)
+		swap(slots, slot->index, --slots->awake_count);
+}
+
 static void add(struct slots *slots, const struct target *target, pid_t tid)
 {
 	struct target_thread thread;
@@ -68,8 +94,8 @@ static void add(struct slots *slots, const struct target *target, pid_t tid)
 	snprintf(slot->comm, sizeof(slot->comm), "%s", thread.name);
 	slots->slots =
 		alloc_room(slots->slots, &slots->capacity, slots->count + 1, sizeof(*slots->slots));
-	table_put(&slots->by_tid, (uint64_t)tid, 0, (uint32_t)slots->count);
-	slots->slots[slots->count++] = slot;
+	put(slots, slots->count++, slot);
+	slots_wake(slots, slot);
 }
 
 struct thread_slot *slots_find(const struct slots *slots, pid_t tid)
@@ -105,19 +131,22 @@ static void set_aside(struct slots *slots, struct thread_slot *slot)
 
 static void let_go(struct slots *slots)
 {
-	size_t kept = 0;
+	size_t kept = 0, awake = 0;
 	for (size_t i = 0; i < slots->count; i++) {
 		struct thread_slot *slot = slots->slots[i];
-		if (slot->listed && !slot->gone)
-			slots->slots[kept++] = slot;
-		else
+		if (!slot->listed || slot->gone) {
 			set_aside(slots, slot);
+			continue;
+		}
+		awake += i < slots->awake_count;
+		slots->slots[kept++] = slot;
 	}
 	if (kept < slots->count) {
 		slots->count = kept;
+		slots->awake_count = awake;
 		table_clear(&slots->by_tid);
 		for (size_t i = 0; i < kept; i++)
-			table_put(&slots->by_tid, (uint64_t)slots->slots[i]->tid, 0, (uint32_t)i);
+			put(slots, i, slots->slots[i]);
 	}
 	free_gone(slots);
 }

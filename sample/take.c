@@ -15,6 +15,7 @@
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
 	RED_ZONE = 128,	     /* in an epilogue, a just popped register's place is still named */
+	REHEARSED_STACK = 256 << 10, /* bytes; more do not stay in a cache */
 };
 
 /*
@@ -40,9 +41,37 @@ static size_t stack_size(const struct taker *taker, const struct thread_slot *sl
 	return RAW_UNKNOWN_STACK;
 }
 
+/* One gathered read: a stack whose end is known and what the last sample of this thread needed. */
+static void copy_predicted(const struct taker *taker, struct thread_slot *slot,
+			   const struct target_range *stack, struct raw_sample *raw)
+{
+	size_t count = 0;
+	const struct target_range *ranges = NULL;
+	if (stack->size)
+		ranges = prediction_with_stack(&slot->prediction, *stack, &count);
+	if (!ranges) {
+		ranges = slot->prediction.spans;
+		count = slot->prediction.span_count;
+	}
+	raw_sample_prefetch(raw, taker->target, ranges, count);
+}
+
 /*
- * One gathered read: the native stack and what the last sample of this thread needed. A read
- * stops at the first hole, so a stack whose end is a guess comes by itself, and last.
+ * Copies what the pause will most likely copy, and forgets it: the target's memory is then in this
+ * CPU's cache, and so is the kernel's way to it. Measured with 50 native and 50 Python frames: a
+ * copy of 6 us instead of 10 us in the pause.
+ */
+static void rehearse(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
+{
+	if (slot->copied_stack.size == 0 || slot->copied_stack.size > REHEARSED_STACK)
+		return;
+	copy_predicted(taker, slot, &slot->copied_stack, raw);
+	raw_sample_reset(raw);
+}
+
+/*
+ * The stack and the rest at once; but a read stops at the first hole, so a stack whose end is a
+ * guess comes by itself, and last.
  */
 static void copy_memory(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
@@ -50,15 +79,8 @@ static void copy_memory(const struct taker *taker, struct thread_slot *slot, str
 	size_t size = stack_size(taker, slot, &raw->registers, &sure);
 	struct target_range stack = {raw->registers.value[REGISTER_RSP] - RED_ZONE,
 				     size + RED_ZONE};
-	size_t count = 0;
-	const struct target_range *ranges = NULL;
-	if (sure)
-		ranges = prediction_with_stack(&slot->prediction, stack, &count);
-	if (!ranges) {
-		ranges = slot->prediction.spans;
-		count = slot->prediction.span_count;
-	}
-	raw_sample_prefetch(raw, taker->target, ranges, count);
+	slot->copied_stack = (struct target_range){stack.address, sure ? stack.size : 0};
+	copy_predicted(taker, slot, &slot->copied_stack, raw);
 	/* Its end was not known, or there is a hole before it (another stack than the thread's
 	 * own). */
 	if (!raw_sample_holds(raw, stack.address, 1))
@@ -178,6 +200,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	if (taker->unstopped)
 		return take_unstopped(taker, slot, raw);
 	raw_sample_reset(raw);
+	rehearse(taker, slot, raw);
 	struct error error;
 	uint64_t allocations = alloc_count_here();
 	uint64_t before = clock_now_ns();

@@ -19,7 +19,6 @@
 static const uint64_t SCAN_NS = 20000000; /* threads that came and went in pairs */
 static const uint64_t COUNT_NS = 4000000; /* between two looks at how many there are */
 static const uint64_t EXEC_NS = 2000000;  /* between two looks for exec, until there is Python */
-static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
 static void notify(struct recorder *recorder)
 {
@@ -152,8 +151,11 @@ static void follow_runtime(struct recorder *recorder)
 	taker->runtime = runtime;
 	python_known_codes_free(taker->known);
 	taker->known = python_known_codes_new();
-	for (size_t i = 0; i < recorder->slots.count; i++)
+	for (size_t i = 0; i < recorder->slots.count; i++) {
 		recorder->slots.slots[i]->tstate_count = 0;
+		/* What a sleeping thread was last seen in was seen without this interpreter. */
+		recorder->slots.slots[i]->blocked = false;
+	}
 	join_threads(recorder);
 }
 
@@ -163,17 +165,6 @@ static bool threads_changed(struct recorder *recorder, uint64_t now)
 		return false;
 	recorder->counted_ns = now;
 	return target_thread_count(recorder->target) != recorder->thread_count;
-}
-
-/* A thread state was added since the list was read: by what this sample has copied. */
-static void check_join(struct recorder *recorder, const struct raw_sample *raw)
-{
-	const struct taker *taker = &recorder->taker;
-	uint64_t stamp;
-	if (raw->runtime && raw->tstate_count > 0 && raw->runtime == taker->runtime &&
-	    python_threads_stamp(raw->runtime, &raw->reader, &stamp, NULL) &&
-	    stamp != taker->join.stamp)
-		atomic_store(&recorder->join_again, true);
 }
 
 static void follow_threads(struct recorder *recorder, uint64_t now)
@@ -192,98 +183,6 @@ static void follow_threads(struct recorder *recorder, uint64_t now)
 		join_threads(recorder);
 	else if (taker->runtime && taker->join.method == JOIN_RBX)
 		slots_join(&recorder->slots, &taker->join);
-}
-
-/* Does this thread count at all, by what is known without a look at it? */
-static bool counts(const struct recorder *recorder, const struct thread_slot *slot, uint64_t now)
-{
-	const struct session_options *options = &recorder->options;
-	if (slot->gone || slot->skip_until_ns > now)
-		return false;
-	if (slot->tstate_count > 0)
-		return true;
-	if (recorder->taker.join.method == JOIN_FS_BASE || recorder->taker.join.method == JOIN_RBX)
-		return true; /* who it is is known only after a look */
-	if (options->gil_only)
-		return false;
-	return options->native && (options->native_threads || !recorder->taker.runtime);
-}
-
-static void deliver(struct recorder *recorder, struct thread_slot *slot, struct raw_sample *raw,
-		    enum take_result result)
-{
-	raw->epoch = atomic_load(&recorder->epoch);
-	switch (result) {
-	case TAKE_OK:
-		check_join(recorder, raw);
-		take_learn(slot, raw);
-		raw_sample_rewind(raw);
-		queue_push(&recorder->queue, raw);
-		return;
-	case TAKE_GONE:
-		atomic_fetch_add(&recorder->gone, 1);
-		break;
-	case TAKE_UNINTERRUPTIBLE:
-		atomic_fetch_add(&recorder->uninterruptible, 1);
-		slot->skip_until_ns = clock_now_ns() + UNINTERRUPTIBLE_NS;
-		break;
-	case TAKE_LATE:
-		atomic_fetch_add(&recorder->late, 1);
-		break;
-	case TAKE_TORN:
-		atomic_fetch_add(&recorder->torn, 1);
-		break;
-	case TAKE_MOVED:
-		break;
-	}
-	queue_give_back(&recorder->queue, raw);
-}
-
-/* A blocked thread that has not been scheduled since its last sample has the same stack. */
-static bool last_holds(struct thread_slot *slot, bool has_runs, uint64_t runs)
-{
-	return has_runs && slot->has_last && runs == slot->last_runs &&
-	       atomic_load(&slot->last_valid);
-}
-
-static enum take_result take_idle(struct recorder *recorder, struct thread_slot *slot,
-				  const struct target_wait *wait, struct raw_sample *raw)
-{
-	enum take_result result = atomic_load(&slot->wants_stop) && !recorder->watcher
-					  ? take_running(&recorder->taker, slot, raw)
-					  : take_blocked(&recorder->taker, slot, wait, raw);
-	if (result == TAKE_MOVED)
-		result = take_running(&recorder->taker, slot, raw);
-	return result;
-}
-
-/* False: the worker lags behind, and the sample was dropped. */
-static bool sample_thread(struct recorder *recorder, struct thread_slot *slot)
-{
-	const struct session_options *options = &recorder->options;
-	struct target_wait wait;
-	if (!target_thread_wait(slot->files, &wait, NULL)) {
-		slot->skip_until_ns = clock_now_ns() + SCAN_NS; /* ended: the scan will tell */
-		return true;
-	}
-	if (!wait.running && !options->wall)
-		return true;
-	bool must_stop = wait.running || options->unwinder == UNWINDER_PTRACE ||
-			 options->join == JOIN_FS_BASE;
-	uint64_t runs = 0;
-	bool has_runs = !must_stop && target_thread_runs(slot->files, &runs, NULL);
-	if (last_holds(slot, has_runs, runs))
-		return queue_push_repeat(&recorder->queue, slot);
-	struct raw_sample *raw = queue_empty(&recorder->queue);
-	if (!raw)
-		return false;
-	take_note_wait(&recorder->taker, slot, &wait);
-	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
-					    : take_idle(recorder, slot, &wait, raw);
-	slot->has_last = has_runs && result == TAKE_OK && !raw->stopped && !raw->wait.running;
-	slot->last_runs = runs;
-	deliver(recorder, slot, raw, result);
-	return true;
 }
 
 static void forget(struct recorder *recorder, pid_t tid)
@@ -329,22 +228,11 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 	poll_events(recorder);
 }
 
-/* When there is no room for all, the next tick begins with those that went short. */
 static void tick(struct recorder *recorder)
 {
 	uint64_t now = clock_now_ns();
 	follow_threads(recorder, now);
-	size_t count = recorder->slots.count, first = recorder->first_slot;
-	uint64_t dropped = 0;
-	for (size_t n = 0; n < count && !atomic_load(&recorder->stop); n++) {
-		size_t i = (first + n) % count;
-		struct thread_slot *slot = recorder->slots.slots[i];
-		if (!counts(recorder, slot, now) || sample_thread(recorder, slot))
-			continue;
-		if (dropped++ == 0)
-			recorder->first_slot = i;
-	}
-	atomic_fetch_add(&recorder->dropped, dropped);
+	recorder_sweep(recorder, now);
 	atomic_fetch_add(&recorder->ticks, 1);
 }
 
@@ -394,6 +282,7 @@ void *recorder_take(void *argument)
 			if (!atomic_load(&recorder->stop))
 				tick(recorder);
 		}
+		recorder_sweep_end(recorder);
 	}
 	tracer_free(recorder->taker.tracer);
 	return NULL;

@@ -210,14 +210,14 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 }
 
 /* The thread has not run since its last sample, if that was one. */
-static void repeat(struct recorder *recorder, const struct thread_slot *slot)
+static void repeat(struct recorder *recorder, const struct thread_slot *slot, uint64_t ticks)
 {
 	if (slot->last_node == PROFILE_NONE)
 		return;
-	if (recorder->capture)
+	for (uint64_t i = 0; i < ticks && recorder->capture; i++)
 		capture_repeat(recorder->capture, slot->tid);
-	recorder->counts.samples++;
-	profile_add_again(&recorder->raw, slot->last_node, 1);
+	recorder->counts.samples += ticks;
+	profile_add_again(&recorder->raw, slot->last_node, ticks);
 }
 
 void *recorder_work(void *argument)
@@ -234,7 +234,7 @@ void *recorder_work(void *argument)
 		if (found && entry.raw)
 			work_on(recorder, entry.raw);
 		else if (found)
-			repeat(recorder, entry.slot);
+			repeat(recorder, entry.slot, entry.ticks);
 		pthread_mutex_unlock(&recorder->lock);
 		if (found)
 			queue_done(&recorder->queue, &entry);

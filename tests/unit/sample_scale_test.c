@@ -202,7 +202,7 @@ static void repeats_need_no_raw_sample_and_leave_room_for_them(void **state)
 	(void)state;
 	queue_init(queue);
 	size_t repeats = 0, samples = 0;
-	while (queue_push_repeat(queue, &slot))
+	while (queue_push_repeat(queue, &slot, 1))
 		repeats++;
 	assert_int_equal(repeats, QUEUE_ENTRIES - QUEUE_SAMPLES);
 	while ((raw = queue_empty(queue))) {
@@ -335,6 +335,52 @@ static void slots_of_ended_threads_are_freed(void **state)
 	target_free(target);
 }
 
+static void slots_keep_apart_who_is_asleep(void **state)
+{
+	enum { THREADS = 5 };
+	struct session_options options = {0};
+	struct target *target;
+	struct slots slots;
+	pthread_t threads[THREADS];
+	(void)state;
+	assert_true(target_open(getpid(), &target, NULL));
+	slots_init(&slots);
+	assert_int_equal(pipe(wake), 0);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_wake, NULL), 0);
+	assert_true(slots_refresh(&slots, target, &options, NULL));
+	assert_int_equal(slots.awake_count, THREADS + 1); /* new ones are awake */
+	struct thread_slot *first = slots.slots[0], *last = slots.slots[THREADS];
+	slots_lay_down(&slots, first);
+	slots_lay_down(&slots, last);
+	slots_lay_down(&slots, last); /* once is enough */
+	assert_int_equal(slots.awake_count, THREADS - 1);
+	assert_true(first->index >= slots.awake_count && last->index >= slots.awake_count);
+	slots_wake(&slots, last);
+	slots_wake(&slots, last);
+	assert_int_equal(slots.awake_count, THREADS);
+	assert_int_equal(first->index, THREADS);
+	for (size_t i = 0; i < slots.count; i++) {
+		assert_int_equal(slots.slots[i]->index, i);
+		assert_ptr_equal(slots_find(&slots, slots.slots[i]->tid), slots.slots[i]);
+	}
+	/* One that is awake and one that is asleep have ended. */
+	slots_lay_down(&slots, last);
+	slots.slots[1]->gone = first->gone = true;
+	slots.next_look_ns = 0;
+	assert_true(slots_refresh(&slots, target, &options, NULL));
+	/* Both are on the list still, and so come back as new ones. */
+	assert_int_equal(slots.count, THREADS + 1);
+	assert_int_equal(slots.awake_count, THREADS);
+	assert_int_equal(last->index, THREADS);
+	close(wake[1]);
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	close(wake[0]);
+	slots_release(&slots);
+	target_free(target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +389,7 @@ int main(void)
 		cmocka_unit_test(a_clone_holds_what_was_copied_and_no_more),
 		cmocka_unit_test(a_queue_is_bound_in_bytes),
 		cmocka_unit_test(repeats_need_no_raw_sample_and_leave_room_for_them),
+		cmocka_unit_test(slots_keep_apart_who_is_asleep),
 		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
 		cmocka_unit_test(only_reads_on_the_stack_are_not_learned),
 		cmocka_unit_test(slots_of_ended_threads_are_freed),

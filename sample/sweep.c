@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One tick of a recording: which threads are looked at, which of them are taken, and what becomes
+ * of that. A thread that sleeps on is not looked at each time: see "asleep" below. Runs in the
+ * taker.
+ */
+#include "sample/recording.h"
+
+#include "base/log.h"
+
+static const uint64_t GONE_NS = 20000000; /* until the list of threads tells that it ended */
+static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
+
+/*
+ * Asleep is a thread that has not run for some looks. Those are looked at by turns, each once in
+ * WAKE_NS; or more often while that takes no more than one part in LOOKS_SHARE of the time.
+ */
+static const uint64_t WAKE_NS = 20000000;
+enum {
+	STILL_LOOKS = 4,
+	LOOK_NS = 1000, /* what a look costs: one read of /proc/TID/schedstat */
+	LOOKS_SHARE = 32,
+};
+
+/* A thread state was added since the list was read: by what this sample has copied. */
+static void check_join(struct recorder *recorder, const struct raw_sample *raw)
+{
+	const struct taker *taker = &recorder->taker;
+	uint64_t stamp;
+	if (raw->runtime && raw->tstate_count > 0 && raw->runtime == taker->runtime &&
+	    python_threads_stamp(raw->runtime, &raw->reader, &stamp, NULL) &&
+	    stamp != taker->join.stamp)
+		atomic_store(&recorder->join_again, true);
+}
+
+/* Does this thread count at all, by what is known without a look at it? */
+static bool counts(const struct recorder *recorder, const struct thread_slot *slot, uint64_t now)
+{
+	const struct session_options *options = &recorder->options;
+	if (slot->gone || slot->skip_until_ns > now)
+		return false;
+	if (slot->tstate_count > 0)
+		return true;
+	if (recorder->taker.join.method == JOIN_FS_BASE || recorder->taker.join.method == JOIN_RBX)
+		return true; /* who it is is known only after a look */
+	if (options->gil_only)
+		return false;
+	return options->native && (options->native_threads || !recorder->taker.runtime);
+}
+
+static void deliver(struct recorder *recorder, struct thread_slot *slot, struct raw_sample *raw,
+		    enum take_result result)
+{
+	raw->epoch = atomic_load(&recorder->epoch);
+	switch (result) {
+	case TAKE_OK:
+		check_join(recorder, raw);
+		take_learn(slot, raw);
+		raw_sample_rewind(raw);
+		queue_push(&recorder->queue, raw);
+		return;
+	case TAKE_GONE:
+		atomic_fetch_add(&recorder->gone, 1);
+		break;
+	case TAKE_UNINTERRUPTIBLE:
+		atomic_fetch_add(&recorder->uninterruptible, 1);
+		slot->skip_until_ns = clock_now_ns() + UNINTERRUPTIBLE_NS;
+		break;
+	case TAKE_LATE:
+		atomic_fetch_add(&recorder->late, 1);
+		break;
+	case TAKE_TORN:
+		atomic_fetch_add(&recorder->torn, 1);
+		break;
+	case TAKE_MOVED:
+		break;
+	}
+	queue_give_back(&recorder->queue, raw);
+}
+
+static enum take_result take_idle(struct recorder *recorder, struct thread_slot *slot,
+				  const struct target_wait *wait, struct raw_sample *raw)
+{
+	enum take_result result = atomic_load(&slot->wants_stop) && !recorder->watcher
+					  ? take_running(&recorder->taker, slot, raw)
+					  : take_blocked(&recorder->taker, slot, wait, raw);
+	if (result == TAKE_MOVED)
+		result = take_running(&recorder->taker, slot, raw);
+	return result;
+}
+
+/* What a thread is seen to do without being stopped cannot be used with these. */
+static bool must_stop_all(const struct session_options *options)
+{
+	return options->unwinder == UNWINDER_PTRACE || options->join == JOIN_FS_BASE;
+}
+
+/* It has not run since it was seen to be blocked: so it still is, in the same place. */
+static bool sleeps_on(struct thread_slot *slot)
+{
+	uint64_t runs;
+	return slot->blocked && target_thread_runs(slot->files, &runs, NULL) &&
+	       runs == slot->blocked_runs;
+}
+
+/* It was blocked just now: if it still is after its runs were counted, it was all the while. */
+static void note_blocked(struct thread_slot *slot)
+{
+	struct target_wait wait;
+	slot->blocked = target_thread_runs(slot->files, &slot->blocked_runs, NULL) &&
+			target_thread_wait(slot->files, &wait, NULL) && !wait.running;
+}
+
+/* False: the worker lags behind, and the sample was dropped. */
+static bool take(struct recorder *recorder, struct thread_slot *slot,
+		 const struct target_wait *wait)
+{
+	bool must_stop = wait->running || must_stop_all(&recorder->options);
+	uint64_t runs = 0;
+	bool has_runs = !must_stop && target_thread_runs(slot->files, &runs, NULL);
+	struct raw_sample *raw = queue_empty(&recorder->queue);
+	if (!raw)
+		return false;
+	take_note_wait(&recorder->taker, slot, wait);
+	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
+					    : take_idle(recorder, slot, wait, raw);
+	slot->blocked = has_runs && result == TAKE_OK && !raw->stopped && !raw->wait.running;
+	slot->blocked_runs = runs;
+	deliver(recorder, slot, raw, result);
+	return true;
+}
+
+/* Looks at a thread for `ticks` ticks, the last of which is now. Returns how many samples were
+ * dropped because the worker lags behind. */
+static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64_t ticks)
+{
+	bool wall = recorder->options.wall;
+	bool slept = sleeps_on(slot);
+	if (slept && (!wall || atomic_load(&slot->last_valid))) {
+		slot->still += slot->still < STILL_LOOKS;
+		return wall && !queue_push_repeat(&recorder->queue, slot, ticks) ? ticks : 0;
+	}
+	slot->blocked = false;
+	slot->still = 0;
+	/* When it woke is not known: what it did meanwhile is not counted. */
+	if (wall)
+		atomic_fetch_add(&recorder->late, ticks - 1);
+	struct target_wait wait;
+	if (!target_thread_wait(slot->files, &wait, NULL)) {
+		slot->skip_until_ns = clock_now_ns() + GONE_NS;
+		return 0;
+	}
+	if (wait.running || wall)
+		return take(recorder, slot, &wait) ? 0 : 1;
+	note_blocked(slot);
+	return 0;
+}
+
+/* When there is no room for all, the next tick begins with those that went short. */
+static uint64_t sweep_awake(struct recorder *recorder, uint64_t now)
+{
+	struct slots *slots = &recorder->slots;
+	size_t count = slots->awake_count, first = recorder->first_slot;
+	uint64_t dropped = 0;
+	for (size_t n = 0; n < count && !atomic_load(&recorder->stop); n++) {
+		size_t i = (first + n) % count;
+		struct thread_slot *slot = slots->slots[i];
+		uint64_t lost = counts(recorder, slot, now) ? look(recorder, slot, 1) : 0;
+		if (lost && dropped == 0)
+			recorder->first_slot = i;
+		dropped += lost;
+	}
+	return dropped;
+}
+
+static void lay_down(struct recorder *recorder, uint64_t tick)
+{
+	struct slots *slots = &recorder->slots;
+	for (size_t i = slots->awake_count; i-- > 0;) {
+		struct thread_slot *slot = slots->slots[i];
+		if (slot->still < STILL_LOOKS)
+			continue;
+		slot->looked_tick = tick;
+		slots_lay_down(slots, slot);
+	}
+}
+
+static size_t looks_due(const struct recorder *recorder)
+{
+	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
+	uint64_t period = recorder->schedule.period_ns;
+	uint64_t due = asleep * period / WAKE_NS + 1, cheap = period / LOOK_NS / LOOKS_SHARE;
+	uint64_t looks = due > cheap ? due : cheap;
+	return looks < asleep ? looks : asleep;
+}
+
+static uint64_t sweep_asleep(struct recorder *recorder, uint64_t now, uint64_t tick)
+{
+	struct slots *slots = &recorder->slots;
+	uint64_t dropped = 0;
+	for (size_t looks = looks_due(recorder); looks-- > 0 && !atomic_load(&recorder->stop);) {
+		if (recorder->next_asleep < slots->awake_count ||
+		    recorder->next_asleep >= slots->count)
+			recorder->next_asleep = slots->awake_count;
+		struct thread_slot *slot = slots->slots[recorder->next_asleep];
+		uint64_t ticks = tick - slot->looked_tick;
+		slot->looked_tick = tick;
+		if (counts(recorder, slot, now))
+			dropped += look(recorder, slot, ticks);
+		if (slot->still == STILL_LOOKS)
+			recorder->next_asleep++;
+		else
+			slots_wake(slots, slot); /* the next one has come to its place */
+	}
+	return dropped;
+}
+
+void recorder_sweep(struct recorder *recorder, uint64_t now)
+{
+	uint64_t tick = atomic_load(&recorder->ticks);
+	uint64_t dropped = sweep_awake(recorder, now);
+	dropped += sweep_asleep(recorder, now, tick);
+	lay_down(recorder, tick);
+	atomic_fetch_add(&recorder->dropped, dropped);
+}
+
+void recorder_sweep_end(struct recorder *recorder)
+{
+	const struct slots *slots = &recorder->slots;
+	uint64_t end = atomic_load(&recorder->ticks);
+	for (size_t i = slots->awake_count; i < slots->count && recorder->options.wall; i++) {
+		struct thread_slot *slot = slots->slots[i];
+		uint64_t ticks = end - 1 - slot->looked_tick;
+		if (ticks == 0)
+			continue;
+		if (slot->gone || !sleeps_on(slot))
+			atomic_fetch_add(&recorder->late, ticks);
+		else if (!queue_push_repeat(&recorder->queue, slot, ticks))
+			atomic_fetch_add(&recorder->dropped, ticks);
+	}
+}
