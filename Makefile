@@ -111,7 +111,7 @@ $(BUILD)/%.h.ok: %.h $(BUILD)/.flags
 format-check:
 	clang-format --dry-run --Werror $(SOURCES) $(HEADERS)
 
-bench: all $(BUILD)/tests/tools/symbolize_many
+bench: all $(BUILD)/tests/tools/symbolize_many $(BUILD)/tests/tools/count_stacks
 	@BUILD=$(BUILD) bench/run
 
 install: all

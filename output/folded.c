@@ -46,7 +46,7 @@ static void walk_init(struct walk *walk, const struct view *view)
 	walk->pending = alloc_zeroed(count, sizeof(*walk->pending));
 	for (uint32_t i = 1; i < count; i++) {
 		walk->entries[i - 1] =
-			(struct entry){view->nodes[i].parent, i, view->nodes[i].text};
+			(struct entry){view->nodes[i].parent, i, output_view_text(view, i)};
 		walk->first[view->nodes[i].parent + 1]++;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -70,7 +70,7 @@ static void visit(struct walk *walk, uint32_t node, struct strbuf *path, struct 
 	if (node) {
 		if (path->size)
 			strbuf_add_char(path, ';');
-		strbuf_add_text(path, at->text);
+		strbuf_add_text(path, output_view_text(walk->view, node));
 	}
 	walk->end[node] = path->size;
 	if (at->self) {
@@ -79,7 +79,7 @@ static void visit(struct walk *walk, uint32_t node, struct strbuf *path, struct 
 			strbuf_add(out, path->text, path->size);
 		else
 			strbuf_add_text(out, "[no frames]");
-		strbuf_printf(out, " %" PRIu64 "\n", at->self);
+		strbuf_printf(out, " %" PRIu64 "\n", (uint64_t)at->self);
 	}
 	for (size_t i = walk->first[node]; i < walk->first[node + 1]; i++)
 		walk->pending[walk->pending_count++] = walk->entries[i].node;

@@ -12,21 +12,25 @@
 /*
  * A profile's frame stands for one code address; what is shown is its text. So siblings with
  * equal kind and text are one node here. Node 0 is the root; parents come before children.
+ * Small, because there can be as many as in the profile: millions.
  */
 struct view_node {
 	uint32_t parent, frame; /* PROFILE_NONE for the root; frame: the first one merged */
-	uint32_t depth;		/* root: 0 */
-	const char *text;	/* frame_text, interned: equal texts have equal pointers */
-	uint64_t self, total;
+	uint64_t self : 44;
+	uint64_t depth : 20; /* root: 0; no deeper than VIEW_MAX_DEPTH, whatever the stack */
 };
+
+enum { VIEW_MAX_DEPTH = (1 << 20) - 1 };
 
 enum view_use { VIEW_BOXES, VIEW_FOLDED };
 
 struct view {
 	const struct profile *profile;
 	struct view_node *nodes;
+	uint64_t *totals; /* of each node; NULL for VIEW_FOLDED */
 	size_t count, capacity;
-	struct interner *texts;
+	const char **texts; /* of each frame, interned: equal texts have equal pointers */
+	struct interner *strings;
 	enum view_use use;
 };
 
@@ -34,6 +38,9 @@ struct view {
 void output_view_init(struct view *view, const struct profile *profile,
 		      const struct output_options *options, enum view_use use);
 void output_view_release(struct view *view);
+
+/* What is shown for a node: its frame's text. */
+const char *output_view_text(const struct view *view, uint32_t node);
 
 /* Bytes of a frame's text that are its name: what stands before " (file:line)". */
 size_t output_name_size(const struct frame *frame, const char *text);

@@ -4,6 +4,7 @@
  * "nodes":[{"parent":0,"frame":3,"self":12,"total":40},...]}. Node 0 is the root; a parent comes
  * before its children. Written record by record: a long recording has millions of nodes.
  */
+#include "base/cleanup.h"
 #include "output/internal.h"
 
 static json_t *make_counts(const struct profile_counts *counts)
@@ -49,14 +50,25 @@ static json_t *make_envelope(const struct profile *profile)
 			 "start_time", time.text, "counts", make_counts(&profile->counts));
 }
 
-static json_t *make_node(const struct profile *profile, size_t id)
+static json_t *make_node(const struct profile *profile, size_t id, uint64_t total)
 {
 	const struct profile_node *node = &profile->nodes[id];
 	bool root = id == PROFILE_ROOT;
 	return json_pack("{s:o, s:o, s:I, s:I}", "parent",
 			 root ? json_null() : json_integer(node->parent), "frame",
 			 root ? json_null() : json_integer(node->frame), "self",
-			 (json_int_t)node->self, "total", (json_int_t)node->total);
+			 (json_int_t)node->self, "total", (json_int_t)total);
+}
+
+static bool add_nodes(struct strbuf *out, const struct profile *profile, const uint64_t *totals,
+		      struct error *error)
+{
+	for (size_t i = 0; i < profile->node_count; i++) {
+		strbuf_add_text(out, i ? ",\n" : "\n");
+		if (!output_json_add(out, make_node(profile, i, totals[i]), error))
+			return false;
+	}
+	return true;
 }
 
 bool output_profile_json(const struct profile *profile, struct strbuf *out, struct error *error)
@@ -71,11 +83,9 @@ bool output_profile_json(const struct profile *profile, struct strbuf *out, stru
 			return false;
 	}
 	strbuf_add_text(out, "],\"nodes\":[");
-	for (size_t i = 0; i < profile->node_count; i++) {
-		strbuf_add_text(out, i ? ",\n" : "\n");
-		if (!output_json_add(out, make_node(profile, i), error))
-			return false;
-	}
+	uint64_t _cleanup_free_ *totals = profile_totals(profile);
+	if (!add_nodes(out, profile, totals, error))
+		return false;
 	strbuf_add_text(out, "]}\n");
 	return true;
 }

@@ -45,18 +45,18 @@ static const struct frame *frame_of(const struct canvas *canvas, const struct sv
 /* "1,180 samples, 12.3 %, self 12, 0.1 %" */
 static void put_share(struct strbuf *out, const struct canvas *canvas, const struct svg_box *box)
 {
-	const struct view_node *node = &canvas->view->nodes[box->node];
-	double whole = (double)canvas->view->nodes[0].total;
-	output_put_grouped(out, node->total);
-	strbuf_add_text(out, node->total == 1 ? " sample, " : " samples, ");
-	output_put_percent(out, (double)node->total, whole);
+	const uint64_t self = canvas->view->nodes[box->node].self;
+	double whole = (double)canvas->view->totals[0];
+	output_put_grouped(out, box->total);
+	strbuf_add_text(out, box->total == 1 ? " sample, " : " samples, ");
+	output_put_percent(out, (double)box->total, whole);
 	strbuf_add_text(out, " %");
 	if (box->more)
 		return;
 	strbuf_add_text(out, ", self ");
-	output_put_grouped(out, node->self);
+	output_put_grouped(out, self);
 	strbuf_add_text(out, ", ");
-	output_put_percent(out, (double)node->self, whole);
+	output_put_percent(out, (double)self, whole);
 	strbuf_add_text(out, " %");
 }
 
@@ -123,7 +123,7 @@ static void put_shape(const struct canvas *canvas, const struct svg_box *box, co
 		      size_t name_size)
 {
 	struct strbuf *out = canvas->out;
-	double scale = (SVG_WIDTH - 2.0 * SVG_MARGIN) / (double)canvas->view->nodes[0].total;
+	double scale = (SVG_WIDTH - 2.0 * SVG_MARGIN) / (double)canvas->view->totals[0];
 	double x = SVG_MARGIN + (double)box->start * scale, width = (double)box->total * scale;
 	uint32_t row = canvas->options->icicle ? box->depth : canvas->layout->deepest - box->depth;
 	int y = SVG_HEAD + (int)row * SVG_ROW;
@@ -155,7 +155,7 @@ static int paint_of(const struct frame *frame)
 static void put_box(const struct canvas *canvas, const struct svg_box *box)
 {
 	struct strbuf *out = canvas->out;
-	const char *text = canvas->view->nodes[box->node].text;
+	const char *text = output_view_text(canvas->view, box->node);
 	const struct frame *frame = frame_of(canvas, box);
 	size_t name_size = frame ? output_name_size(frame, text) : strlen(text);
 	int paint = paint_of(frame);
@@ -209,7 +209,7 @@ static void put_document(const struct canvas *canvas)
 	put_description(canvas);
 	output_svg_put_style(out);
 	strbuf_add_text(out, "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n");
-	bool empty = canvas->view->nodes[0].total == 0;
+	bool empty = canvas->view->totals[0] == 0;
 	if (empty)
 		strbuf_printf(out, "<text class=\"empty\" x=\"%d\" y=\"%d\">no samples</text>\n",
 			      SVG_MARGIN, SVG_HEAD + 11);

@@ -70,7 +70,7 @@ void output_svg_put_summary(struct strbuf *out, const struct view *view,
 			    const struct svg_layout *layout, const struct output_options *options)
 {
 	const struct profile *profile = view->profile;
-	put_plural(out, view->nodes[0].total, "sample");
+	put_plural(out, view->totals[0], "sample");
 	if (profile->counts.elapsed_ns) {
 		strbuf_add_text(out, DOT);
 		output_put_fixed(out, (double)profile->counts.elapsed_ns / 1e9, 1);
@@ -128,13 +128,13 @@ static void put_legend(struct strbuf *out, const struct view *view)
 		if ((unsigned)kind >= FRAME_KIND_COUNT)
 			continue;
 		self[kind] += view->nodes[i].self;
-		present[kind] |= view->nodes[i].total > 0;
+		present[kind] |= view->totals[i] > 0;
 	}
 	strbuf_add_text(out, "<g class=\"legend\">\n");
 	double x = SVG_MARGIN;
 	for (int i = 0; i < FRAME_KIND_COUNT; i++)
 		if (present[i] && i != FRAME_THREAD)
-			x += put_swatch(out, x, i, self[i], view->nodes[0].total);
+			x += put_swatch(out, x, i, self[i], view->totals[0]);
 	strbuf_add_text(out, "</g>\n");
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "output/internal.h"
 
 static int descending(const void *a, const void *b)
@@ -18,19 +19,43 @@ static int descending(const void *a, const void *b)
 	return (one < two) - (one > two);
 }
 
+/* The largest of many numbers, in memory for twice as many as are wanted. */
+struct largest {
+	uint64_t *values;
+	size_t wanted, count;
+	uint64_t least; /* once there are enough: more than so much is needed */
+};
+
+static void keep_largest(struct largest *largest)
+{
+	qsort(largest->values, largest->count, sizeof(*largest->values), descending);
+	if (largest->count < largest->wanted)
+		return;
+	largest->count = largest->wanted;
+	largest->least = largest->values[largest->wanted - 1];
+}
+
+static void add_value(struct largest *largest, uint64_t value)
+{
+	if (value <= largest->least)
+		return;
+	largest->values[largest->count++] = value;
+	if (largest->count == 2 * largest->wanted)
+		keep_largest(largest);
+}
+
 /* The least number of samples that leaves at most max_boxes boxes. */
 static uint64_t raise_threshold(const struct view *view, uint64_t threshold, size_t max_boxes)
 {
-	uint64_t *totals = alloc_zeroed(view->count, sizeof(*totals));
-	size_t count = 0;
+	struct largest largest = {.wanted = max_boxes + 1};
+	largest.values = alloc_zeroed(2 * largest.wanted, sizeof(*largest.values));
 	for (size_t i = 0; i < view->count; i++)
-		if (view->nodes[i].depth <= SVG_MAX_DEPTH && view->nodes[i].total >= threshold)
-			totals[count++] = view->nodes[i].total;
-	if (count > max_boxes) {
-		qsort(totals, count, sizeof(*totals), descending);
-		threshold = totals[max_boxes] + 1;
-	}
-	free(totals);
+		if (view->totals[i] >= threshold && view->nodes[i].depth <= SVG_MAX_DEPTH)
+			add_value(&largest, view->totals[i]);
+	keep_largest(&largest);
+	if (largest.least >= threshold)
+		threshold = largest.least + 1;
+	free(largest.values);
 	return threshold;
 }
 
@@ -38,7 +63,7 @@ static uint64_t raise_threshold(const struct view *view, uint64_t threshold, siz
 static void choose_threshold(struct svg_layout *layout, const struct view *view, double min_width,
 			     size_t max_boxes)
 {
-	double whole = (double)view->nodes[0].total;
+	double whole = (double)view->totals[0];
 	double wanted = isfinite(min_width) && min_width > 0 ? fmin(min_width, 100) : 0;
 	double least = ceil(wanted / 100 * whole - 1e-9);
 	uint64_t asked = least < 1 ? 1 : (uint64_t)least;
@@ -61,18 +86,19 @@ static uint32_t *levels_below(const struct view *view)
 }
 
 struct candidate {
-	const struct view_node *at;
-	uint32_t node;
+	const char *text;
+	uint64_t total;
+	uint32_t parent, node;
 };
 
 static int by_place(const void *a, const void *b)
 {
 	const struct candidate *one = a, *two = b;
-	if (one->at->parent != two->at->parent)
-		return one->at->parent < two->at->parent ? -1 : 1;
-	if (one->at->total != two->at->total)
-		return one->at->total > two->at->total ? -1 : 1;
-	int order = strcmp(one->at->text, two->at->text);
+	if (one->parent != two->parent)
+		return one->parent < two->parent ? -1 : 1;
+	if (one->total != two->total)
+		return one->total > two->total ? -1 : 1;
+	int order = strcmp(one->text, two->text);
 	return order ? order : (one->node > two->node) - (one->node < two->node);
 }
 
@@ -88,58 +114,80 @@ static void add_box(struct svg_layout *layout, const struct svg_box *box)
 /* The nodes to be shown, siblings together and in their order. Counts those that are not. */
 static struct candidate *choose(struct svg_layout *layout, const struct view *view, size_t *count)
 {
-	struct candidate *chosen = alloc_zeroed(view->count, sizeof(*chosen));
+	struct candidate *chosen = NULL;
+	size_t capacity = 0;
 	*count = 0;
 	for (uint32_t i = 1; i < view->count; i++) {
-		if (view->nodes[i].total < layout->threshold)
+		if (view->totals[i] < layout->threshold) {
 			layout->pruned++;
-		else if (view->nodes[i].depth > SVG_MAX_DEPTH)
+			continue;
+		}
+		if (view->nodes[i].depth > SVG_MAX_DEPTH) {
 			layout->too_deep++;
-		else
-			chosen[(*count)++] = (struct candidate){&view->nodes[i], i};
+			continue;
+		}
+		chosen = alloc_room(chosen, &capacity, *count + 1, sizeof(*chosen));
+		chosen[(*count)++] = (struct candidate){output_view_text(view, i), view->totals[i],
+							view->nodes[i].parent, i};
 	}
-	qsort(chosen, *count, sizeof(*chosen), by_place);
+	if (*count)
+		qsort(chosen, *count, sizeof(*chosen), by_place);
 	return chosen;
+}
+
+/* The last level's boxes stand for themselves and all that is above them. */
+static void note_what_is_hidden(struct svg_layout *layout, const struct view *view)
+{
+	uint32_t *levels = levels_below(view);
+	for (size_t i = 0; i < layout->count; i++) {
+		struct svg_box *box = &layout->boxes[i];
+		if (box->depth == SVG_MAX_DEPTH && levels[box->node])
+			box->more = levels[box->node] + 1;
+	}
+	free(levels);
 }
 
 /*
  * Parents have lower numbers than their children and siblings are sorted by parent, so a parent
  * has its place before its first child asks for it.
  */
-static void place(struct svg_layout *layout, const struct view *view)
+static void place(struct svg_layout *layout, const struct view *view,
+		  const struct candidate *chosen, size_t count)
 {
-	size_t count;
-	struct candidate *chosen = choose(layout, view, &count);
-	uint32_t *levels = levels_below(view);
-	uint64_t *cursor = alloc_zeroed(view->count, sizeof(*cursor));
-	add_box(layout, &(struct svg_box){.total = view->nodes[0].total});
+	struct table boxes; /* (node, 0) -> its box */
+	table_init(&boxes);
+	uint64_t *cursor = alloc_zeroed(count + 1, sizeof(*cursor)); /* of each box */
+	add_box(layout, &(struct svg_box){.total = view->totals[0]});
+	table_put(&boxes, 0, 0, 0);
 	for (size_t i = 0; i < count; i++) {
-		const struct view_node *at = chosen[i].at;
-		/* The last level's boxes stand for themselves and all that is above them. */
-		uint32_t levels_hidden = levels[chosen[i].node];
-		bool note = at->depth == SVG_MAX_DEPTH && levels_hidden;
-		struct svg_box box = {
-			.node = chosen[i].node,
-			.depth = at->depth,
-			.more = note ? levels_hidden + 1 : 0,
-			.start = cursor[at->parent],
-			.total = at->total,
-		};
-		cursor[at->parent] += at->total;
-		cursor[chosen[i].node] = box.start;
-		add_box(layout, &box);
+		const struct candidate *at = &chosen[i];
+		uint32_t parent = 0, box = (uint32_t)layout->count;
+		(void)table_find(&boxes, at->parent, 0, &parent); /* it has no fewer samples */
+		table_put(&boxes, at->node, 0, box);
+		cursor[box] = cursor[parent];
+		cursor[parent] += at->total;
+		add_box(layout, &(struct svg_box){
+					.node = at->node,
+					.depth = (uint32_t)view->nodes[at->node].depth,
+					.start = cursor[box],
+					.total = at->total,
+				});
 	}
 	free(cursor);
-	free(levels);
-	free(chosen);
+	table_release(&boxes);
 }
 
 void output_svg_layout_init(struct svg_layout *layout, const struct view *view, double min_width,
 			    size_t max_boxes)
 {
+	size_t count;
 	memset(layout, 0, sizeof(*layout));
 	choose_threshold(layout, view, min_width, max_boxes);
-	place(layout, view);
+	struct candidate *chosen = choose(layout, view, &count);
+	place(layout, view, chosen, count);
+	free(chosen);
+	if (layout->deepest == SVG_MAX_DEPTH)
+		note_what_is_hidden(layout, view);
 }
 
 void output_svg_layout_release(struct svg_layout *layout)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "base/utf8.h"
 #include "output/internal.h"
 
@@ -23,83 +24,110 @@ static void fold(struct strbuf *text, struct strbuf *clean)
 }
 
 /* The text of each frame, made once however many nodes it has. */
-static const char **make_texts(struct view *view, const struct output_options *options,
-			       enum view_use use)
+static void make_texts(struct view *view, const struct output_options *options)
 {
 	const struct profile *profile = view->profile;
-	const char **texts = alloc_zeroed(profile->frame_count + 1, sizeof(*texts));
+	view->texts = alloc_zeroed(profile->frame_count + 1, sizeof(*view->texts));
 	struct strbuf _cleanup_strbuf_ text, _cleanup_strbuf_ clean;
 	strbuf_init(&text);
 	strbuf_init(&clean);
 	for (size_t i = 0; i < profile->frame_count; i++) {
 		strbuf_reset(&text);
 		frame_text(&text, &profile->frames[i], options->lines, options->full_filenames);
-		if (use == VIEW_FOLDED)
+		if (view->use == VIEW_FOLDED)
 			fold(&text, &clean);
-		texts[i] = intern_text(view->texts, text.text);
+		view->texts[i] = intern_text(view->strings, text.text);
 	}
-	return texts;
 }
 
-static uint32_t add_node(struct view *view, uint32_t parent, uint32_t frame, const char *text)
+static uint32_t add_node(struct view *view, uint32_t parent, uint32_t frame)
 {
+	uint64_t depth = parent == PROFILE_NONE ? 0 : view->nodes[parent].depth + UINT64_C(1);
 	view->nodes =
 		alloc_room(view->nodes, &view->capacity, view->count + 1, sizeof(*view->nodes));
 	view->nodes[view->count] = (struct view_node){
 		.parent = parent,
 		.frame = frame,
-		.depth = parent == PROFILE_NONE ? 0 : view->nodes[parent].depth + 1,
-		.text = text,
+		.depth = depth < VIEW_MAX_DEPTH ? depth : VIEW_MAX_DEPTH,
 	};
 	return (uint32_t)view->count++;
 }
 
-/* The node for one more frame under `parent`. */
-static uint32_t child_of(struct view *view, struct table *children, uint32_t parent, uint32_t frame,
-			 const char *text)
+/* Colour is by kind, so boxes are told apart by it; folded lines have the text alone. */
+static unsigned kind_of(const struct view *view, uint32_t frame)
 {
-	/* Colour is by kind, so boxes are told apart by it; folded lines have the text alone. */
-	unsigned kind = view->use == VIEW_BOXES ? view->profile->frames[frame].kind : 0;
+	return view->use == VIEW_BOXES ? view->profile->frames[frame].kind : 0;
+}
+
+/* The node for one more frame under `parent`: mostly the next one, as in the profile. */
+static uint32_t child_of(struct view *view, struct table *children, uint32_t parent, uint32_t frame)
+{
+	const char *text = view->texts[frame];
+	unsigned kind = kind_of(view, frame);
 	uint64_t key = (uint64_t)parent << 8 | kind;
-	uint32_t child;
+	uint32_t child = parent + 1;
+	if (child == view->count) /* children come after their parent: it has none yet */
+		return add_node(view, parent, frame);
+	const struct view_node *next = &view->nodes[child];
+	if (next->parent == parent && view->texts[next->frame] == text &&
+	    kind_of(view, next->frame) == kind)
+		return child;
 	if (table_find(children, key, (uint64_t)(uintptr_t)text, &child))
 		return child;
-	child = add_node(view, parent, frame, text);
+	child = add_node(view, parent, frame);
 	table_put(children, key, (uint64_t)(uintptr_t)text, child);
 	return child;
+}
+
+static void merge_nodes(struct view *view)
+{
+	const struct profile *profile = view->profile;
+	uint32_t *shown = alloc_zeroed(profile->node_count, sizeof(*shown));
+	struct table children;
+	table_init(&children);
+	add_node(view, PROFILE_NONE, PROFILE_NONE);
+	for (size_t i = 0; i < profile->node_count; i++) {
+		const struct profile_node *node = &profile->nodes[i];
+		if (i != PROFILE_ROOT)
+			shown[i] = child_of(view, &children, shown[node->parent], node->frame);
+		view->nodes[shown[i]].self += node->self;
+	}
+	table_release(&children);
+	free(shown);
+}
+
+static void add_up(struct view *view)
+{
+	view->totals = alloc_zeroed(view->count, sizeof(*view->totals));
+	for (size_t i = view->count; i-- > 1;) {
+		view->totals[i] += view->nodes[i].self;
+		view->totals[view->nodes[i].parent] += view->totals[i];
+	}
+	view->totals[0] += view->nodes[0].self;
 }
 
 void output_view_init(struct view *view, const struct profile *profile,
 		      const struct output_options *options, enum view_use use)
 {
-	memset(view, 0, sizeof(*view));
-	view->profile = profile;
-	view->use = use;
-	view->texts = interner_new();
-	const char **texts = make_texts(view, options, use);
-	uint32_t *shown = alloc_zeroed(profile->node_count + 1, sizeof(*shown));
-	struct table children;
-	table_init(&children);
-
-	add_node(view, PROFILE_NONE, PROFILE_NONE, "all");
-	for (size_t i = 0; i < profile->node_count; i++) {
-		const struct profile_node *node = &profile->nodes[i];
-		if (i != PROFILE_ROOT)
-			shown[i] = child_of(view, &children, shown[node->parent], node->frame,
-					    texts[node->frame]);
-		view->nodes[shown[i]].self += node->self;
-		view->nodes[shown[i]].total += node->total;
-	}
-	table_release(&children);
-	free(shown);
-	free(texts);
+	*view = (struct view){.profile = profile, .strings = interner_new(), .use = use};
+	make_texts(view, options);
+	merge_nodes(view);
+	if (use == VIEW_BOXES)
+		add_up(view);
 }
 
 void output_view_release(struct view *view)
 {
 	free(view->nodes);
-	interner_free(view->texts);
+	free(view->totals);
+	free(view->texts);
+	interner_free(view->strings);
 	memset(view, 0, sizeof(*view));
+}
+
+const char *output_view_text(const struct view *view, uint32_t node)
+{
+	return node ? view->texts[view->nodes[node].frame] : "all";
 }
 
 size_t output_name_size(const struct frame *frame, const char *text)

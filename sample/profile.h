@@ -68,13 +68,14 @@ void short_name_add(struct strbuf *out, const char *name);
 
 enum { PROFILE_ROOT = 0, PROFILE_NONE = 0xffffffffu };
 
-/* A node of the call tree. Node 0 is the root and has no frame. Children come after their parent.
+/*
+ * A node of the call tree. Node 0 is the root and has no frame. Children come after their parent.
+ * Small, because a long recording has millions of them.
  */
 struct profile_node {
 	uint32_t parent;
-	uint32_t frame;			    /* index in frames */
-	uint32_t first_child, next_sibling; /* PROFILE_NONE: none */
-	uint64_t self, total;		    /* samples */
+	uint32_t frame; /* index in frames */
+	uint64_t self;	/* samples that ended here */
 };
 
 struct profile_counts {
@@ -99,7 +100,7 @@ struct profile {
 	size_t frame_count, frame_capacity;
 	struct profile_node *nodes;
 	size_t node_count, node_capacity;
-	struct table children;	/* (parent, frame) -> node */
+	struct table children;	/* (parent, frame) -> node, of those that are not parent + 1 */
 	struct table frame_ids; /* identity of a frame -> index */
 	struct profile_counts counts;
 	struct interner *strings; /* owned by the caller, outlives the profile */
@@ -124,6 +125,9 @@ uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t cou
 
 /* Counts the stack that ends in this node once more. */
 void profile_add_again(struct profile *profile, uint32_t node, uint64_t samples);
+
+/* The samples that passed through each node or ended in it; to be freed by the caller. */
+uint64_t *profile_totals(const struct profile *profile);
 
 /* ---- pdump ---------------------------------------------------------------------------------- */
 

@@ -237,8 +237,9 @@ int main(int argc, char **argv)
 	profile.start_time = 1763694000;
 	if (!make(&profile, argv[at]))
 		return 2;
-	profile.counts.samples = profile.nodes[0].total;
-	profile.counts.elapsed_ns = profile.nodes[0].total * 10000000;
+	for (size_t i = 0; i < profile.node_count; i++)
+		profile.counts.samples += profile.nodes[i].self;
+	profile.counts.elapsed_ns = profile.counts.samples * 10000000;
 	profile.counts.threads = 3;
 	int status = 0;
 	for (int i = at + 1; i < argc; i++) {

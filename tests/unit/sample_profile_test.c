@@ -43,7 +43,6 @@ static void equal_stacks_are_one_path(void **state)
 	profile_add(p, (const uint32_t[]){a, b}, 2, 4);
 	assert_int_equal(p->node_count, 3);
 	assert_int_equal(p->nodes[2].self, 7);
-	assert_int_equal(p->nodes[2].total, 7);
 }
 
 static void self_and_total_follow_the_path(void **state)
@@ -56,13 +55,15 @@ static void self_and_total_follow_the_path(void **state)
 	profile_add(p, NULL, 0, 8);
 	const uint64_t self[] = {8, 1, 2, 4}, total[] = {15, 7, 6, 4};
 	assert_int_equal(p->node_count, 4);
+	uint64_t *totals = profile_totals(p);
 	for (size_t i = 0; i < 4; i++) {
 		assert_int_equal(p->nodes[i].self, self[i]);
-		assert_int_equal(p->nodes[i].total, total[i]);
+		assert_int_equal(totals[i], total[i]);
 	}
+	free(totals);
 }
 
-static void children_are_linked_and_come_after_their_parent(void **state)
+static void children_are_found_again_and_come_after_their_parent(void **state)
 {
 	struct profile *p = *state;
 	for (uint32_t i = 0; i < 1000; i++) {
@@ -72,14 +73,58 @@ static void children_are_linked_and_come_after_their_parent(void **state)
 	}
 	assert_int_equal(p->node_count, 252);
 	assert_int_equal(p->frame_count, 251);
-	size_t found = 0;
-	for (uint32_t at = p->nodes[1].first_child; at != PROFILE_NONE;
-	     at = p->nodes[at].next_sibling, found++) {
-		assert_int_equal(p->nodes[at].parent, 1);
-		assert_true(at > 1);
-		assert_int_equal(p->nodes[at].total, 4);
+	for (uint32_t i = 2; i < p->node_count; i++) {
+		assert_int_equal(p->nodes[i].parent, 1);
+		assert_int_equal(p->nodes[i].self, 4);
 	}
-	assert_int_equal(found, 250);
+}
+
+enum { STACKS = 3000, MOST = 6, NAMES = 4 };
+
+struct stack {
+	uint32_t frames[MOST], node;
+	size_t size;
+	uint64_t samples; /* of all equal ones, in the first of them */
+};
+
+static struct stack *first_equal(struct stack *stacks, const struct stack *stack)
+{
+	while (stacks < stack && (stacks->size != stack->size ||
+				  memcmp(stacks->frames, stack->frames, sizeof(stack->frames))))
+		stacks++;
+	return stacks;
+}
+
+static void is_path(const struct profile *p, const struct stack *stack)
+{
+	uint32_t at = stack->node;
+	for (size_t i = stack->size; i-- > 0; at = p->nodes[at].parent)
+		assert_int_equal(p->nodes[at].frame, stack->frames[i]);
+	assert_int_equal(at, PROFILE_ROOT);
+}
+
+/* The tree against each stack compared with all that came before it. */
+static void random_stacks_are_counted_as_they_are(void **state)
+{
+	struct profile *p = *state;
+	static struct stack stacks[STACKS];
+	for (int i = 0; i < NAMES; i++)
+		named(p, (const char[]){(char)('a' + i), 0});
+	for (uint64_t i = 0, random = 1; i < STACKS; i++) {
+		struct stack *stack = &stacks[i];
+		random = hash_pair(random, i);
+		stack->size = random % (MOST + 1);
+		for (size_t k = 0; k < stack->size; k++)
+			stack->frames[k] = (uint32_t)(random >> (8 + 4 * k)) % NAMES;
+		stack->node = profile_add(p, stack->frames, stack->size, i);
+		struct stack *first = first_equal(stacks, stack);
+		assert_int_equal(first->node, stack->node);
+		first->samples += i;
+		is_path(p, stack);
+	}
+	for (size_t i = 0; i < STACKS; i++)
+		if (stacks[i].samples)
+			assert_int_equal(p->nodes[stacks[i].node].self, stacks[i].samples);
 }
 
 static void frames_differ_by_every_field(void **state)
@@ -206,8 +251,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(equal_stacks_are_one_path, start, stop),
 		cmocka_unit_test_setup_teardown(self_and_total_follow_the_path, start, stop),
-		cmocka_unit_test_setup_teardown(children_are_linked_and_come_after_their_parent,
-						start, stop),
+		cmocka_unit_test_setup_teardown(
+			children_are_found_again_and_come_after_their_parent, start, stop),
+		cmocka_unit_test_setup_teardown(random_stacks_are_counted_as_they_are, start, stop),
 		cmocka_unit_test_setup_teardown(frames_differ_by_every_field, start, stop),
 		cmocka_unit_test_setup_teardown(very_deep_stacks_are_counted, start, stop),
 		cmocka_unit_test(frame_texts_are_as_documented),
