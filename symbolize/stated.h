@@ -221,7 +221,11 @@ void code_facts_release(struct code_facts *facts);
 uint32_t *split_functions_find(const struct elf_image *image, const struct code_facts *facts,
 			       const struct function_names *functions);
 
-/* ---- what Cython's code tells: traceback_style.c, traceback_names.c, traceback_line.c ------- */
+/* ---- what Cython's code tells: exported_names.c, traceback_style.c, traceback_names.c, ...  */
+
+/* Adds the names of functions that the module exports for other modules of Cython's. */
+void exported_names_add(struct function_names *functions, const struct elf_image *image,
+			const struct code_facts *facts);
 
 /* __Pyx_AddTraceback, as it is called; compilers leave out parameters that are always the same. */
 struct traceback_call {

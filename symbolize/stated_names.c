@@ -126,6 +126,7 @@ static void read_code(struct function_names *functions, const struct elf_image *
 	uint32_t *wholes = split_functions_find(image, &facts, functions);
 	if (image->cython) {
 		struct traceback_style style;
+		exported_names_add(functions, image, &facts);
 		traceback_style_find(&style, image, &facts, functions->texts, module);
 		traceback_names_add(functions, image, &facts, wholes, &style);
 		*call = style.call;

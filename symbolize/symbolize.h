@@ -27,6 +27,7 @@ enum symbolize_evidence {
 	SYMBOLIZE_PROPERTY,    /* an array of properties: PyGetSetDef */
 	SYMBOLIZE_SLOT,	       /* a slot of a type: static, or PyType_Spec */
 	SYMBOLIZE_MODULE_SLOT, /* Py_mod_exec */
+	SYMBOLIZE_EXPORT,      /* what a module exports for others that Cython made: __pyx_capi__ */
 	SYMBOLIZE_TRACEBACK,   /* what the function, made by Cython, writes into tracebacks */
 };
 

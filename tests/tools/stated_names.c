@@ -16,9 +16,9 @@
 #include "symbolize/symbolize.h"
 
 static const char *const evidence_names[] = {
-	[SYMBOLIZE_METHOD] = "method",	     [SYMBOLIZE_PROPERTY] = "property",
-	[SYMBOLIZE_SLOT] = "slot",	     [SYMBOLIZE_MODULE_SLOT] = "module",
-	[SYMBOLIZE_TRACEBACK] = "traceback",
+	[SYMBOLIZE_METHOD] = "method", [SYMBOLIZE_PROPERTY] = "property",
+	[SYMBOLIZE_SLOT] = "slot",     [SYMBOLIZE_MODULE_SLOT] = "module",
+	[SYMBOLIZE_EXPORT] = "export", [SYMBOLIZE_TRACEBACK] = "traceback",
 };
 
 static void print_names(struct symbolizer *symbolizer)

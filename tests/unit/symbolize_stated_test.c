@@ -92,6 +92,16 @@ static const char cython_source[] =
 	"	PyObject_Call(1); asm volatile(\"mark_cold: nop\"); FAIL(\"pkg.mod.chilly\", 12); "
 	"}\n"
 	"	return PyObject_Call(2); }\n"
+	"F quiet(long x) { return x * 7; }\nF quick(long x) { return x * 9; }\n"
+	"F twin(long x) { return x * 5; }\nF handed(long x) { return x * 3; }\n"
+	"#define EXPORT static __attribute__((noipa)) long\n"
+	"EXPORT export(char *name, void *f, char *type) {\n"
+	"	return PyObject_Call(\"__pyx_capi__\", name, f, type); }\n"
+	"EXPORT hand(char *name, void *f, char *type) { return PyObject_Call(name, f, type); }\n"
+	"EXPORT export_all(void) { return export(\"quiet\", quiet, \"long (long)\") +\n"
+	"	export(\"__pyx_fuse_0quick\", quick, \"l\") + export(\"one\", twin, \"l\") +\n"
+	"	export(\"two\", twin, \"l\") +\n"
+	"	hand(\"handed\", handed, \"long (long)\"); }\n"
 	"static struct method mdef_go = {\"go\", go, 4, 0}, mdef_items = {\"items\", items, 4, "
 	"0},\n"
 	"	mdef_fused = {\"__pyx_fuse_1axpy\", fused, 1, 0};\n"
@@ -105,7 +115,7 @@ static const char cython_source[] =
 	"	return (long)&mdef_go + (long)&mdef_items + (long)&mdef_fused + "
 	"PyModule_Create2(&definition)\n"
 	"	+ both(x) + own_helper(x) + outer_inner(x) + view(x) + silent(x) + chilly(x) + "
-	"dropping(x) + parallel(x); }\n";
+	"dropping(x) + parallel(x) + export_all(); }\n";
 
 /* How the head of an object looks, and what the linker is told. */
 static const struct build {
@@ -285,6 +295,10 @@ static const struct {
 	{"mark_cold", "chilly", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"parallel", "parallel", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"block", "parallel [omp]", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"quiet", "quiet", SYMBOLIZE_EXPORT, false, false, 6},
+	{"quick", "quick[0]", SYMBOLIZE_EXPORT, false, false, 6},
+	{"twin", "one", SYMBOLIZE_EXPORT, true, false, 6},
+	{"handed", NULL, 0, false, false, 0},
 	{"silent", "<module>", SYMBOLIZE_MODULE_SLOT, false, false, 2},
 	{"add_traceback", NULL, 0, false, false, 0},
 };
