@@ -110,6 +110,18 @@ static bool same_leaf(const char *name, const char *other)
 	return size == strlen(leaf) && !strncmp(leaf, leaf_of(other), size);
 }
 
+/* Cython 0.29 lets "Ops.reduce", if that only chooses among specialisations, speak of itself as
+ * "Ops.__pyx_fused_cpdef". */
+static bool is_dispatcher(const char *name)
+{
+	return !strcmp(leaf_of(name), "__pyx_fused_cpdef");
+}
+
+static bool may_be(const char *name, const char *leaf)
+{
+	return same_leaf(name, leaf) || is_dispatcher(name);
+}
+
 /* ---- from candidates to names ------------------------------------------------------------- */
 
 static void set_body(struct naming *naming, const struct candidate *candidate, bool uncertain)
@@ -153,7 +165,7 @@ static const char *with_leaf(const struct naming *naming, uint32_t function, con
 
 	for (size_t i = first_of(naming, function);
 	     i < naming->count && naming->candidates[i].function == function; i++) {
-		if (!same_leaf(naming->candidates[i].name, leaf))
+		if (!may_be(naming->candidates[i].name, leaf))
 			continue;
 		if (found)
 			return NULL;
@@ -181,6 +193,18 @@ static bool needs_class(const struct function_name *name)
 	       (name->evidence == SYMBOLIZE_METHOD || name->bare);
 }
 
+/* "Span.sents.__get__" makes the generator "sents". */
+static bool is_getter_of(const char *getter, const char *name)
+{
+	static const char end[] = ".__get__";
+	const size_t size = strlen(getter), wanted = strlen(name) + sizeof(end) - 1;
+
+	if (size < wanted || (size > wanted && getter[size - wanted - 1] != '.'))
+		return false;
+	const char *part = getter + size - wanted;
+	return !strncmp(part, name, strlen(name)) && !strcmp(part + strlen(name), end);
+}
+
 /* Of two functions of one name, the one that calls the other, or makes a generator of it, may know
  * more about it. */
 static void qualify_by(struct naming *naming, uint32_t function, uint32_t other)
@@ -192,7 +216,12 @@ static void qualify_by(struct naming *naming, uint32_t function, uint32_t other)
 	if (!needs_class(name))
 		return;
 	qualified = naming->functions->items[whole].name;
-	if (!qualified || !strchr(qualified, '.') || !same_leaf(qualified, name->name))
+	if (qualified && is_getter_of(qualified, name->name)) {
+		name->name = qualified;
+		name->bare = false;
+		return;
+	}
+	if (!qualified || !strchr(qualified, '.') || !may_be(qualified, name->name))
 		qualified = with_leaf(naming, whole, name->name);
 	if (qualified && strchr(qualified, '.'))
 		qualify(naming, name, qualified);
@@ -209,6 +238,24 @@ static void qualify_all(struct naming *naming)
 		else if (edge->link == LINK_REFERENCE)
 			qualify_by(naming, edge->to, edge->from);
 	}
+}
+
+/* What calls a dispatcher is its wrapper, which has the name. */
+static void name_dispatchers(struct naming *naming)
+{
+	struct function_name *const names = naming->functions->items;
+
+	for (size_t i = 0; i < naming->facts->edge_count; i++) {
+		const struct code_edge *edge = &naming->facts->edges[i];
+		const struct function_name *from = &names[naming->wholes[edge->from]];
+		struct function_name *to = &names[edge->to];
+		if (edge->link == LINK_CALL && to->name && is_dispatcher(to->name) && from->name &&
+		    from->evidence == SYMBOLIZE_METHOD && !from->uncertain)
+			to->name = from->name;
+	}
+	for (size_t i = 0; i < naming->functions->count; i++)
+		if (names[i].name && is_dispatcher(names[i].name))
+			names[i] = (struct function_name){0};
 }
 
 /* ---- several names in one function -------------------------------------------------------- */
@@ -313,5 +360,6 @@ void traceback_names_add(struct function_names *functions, const struct elf_imag
 	name_bodies(&naming);
 	name_several(&naming);
 	qualify_all(&naming);
+	name_dispatchers(&naming);
 	free(naming.candidates);
 }

@@ -102,6 +102,13 @@ static const char cython_source[] =
 	"	export(\"__pyx_fuse_0quick\", quick, \"l\") + export(\"one\", twin, \"l\") +\n"
 	"	export(\"two\", twin, \"l\") +\n"
 	"	hand(\"handed\", handed, \"long (long)\"); }\n"
+	"F chooser(long x) { return PyObject_Call(x) ?: FAIL(\"pkg.mod.Ops.__pyx_fused_cpdef\", "
+	"16); }\n"
+	"F reduce(long x) { return chooser(x) ?: 4; }\n"
+	"F sents(long x) { return PyObject_Call(x) ?: FAIL(\"sents\", 18); }\n"
+	"F get_sents(long x) { return PyObject_Call(sents) ?: FAIL(\"pkg.mod.Span.sents.__get__\", "
+	"17); }\n"
+	"static struct method mdef_reduce = {\"reduce\", reduce, 4, 0};\n"
 	"static struct method mdef_go = {\"go\", go, 4, 0}, mdef_items = {\"items\", items, 4, "
 	"0},\n"
 	"	mdef_fused = {\"__pyx_fuse_1axpy\", fused, 1, 0};\n"
@@ -115,7 +122,7 @@ static const char cython_source[] =
 	"	return (long)&mdef_go + (long)&mdef_items + (long)&mdef_fused + "
 	"PyModule_Create2(&definition)\n"
 	"	+ both(x) + own_helper(x) + outer_inner(x) + view(x) + silent(x) + chilly(x) + "
-	"dropping(x) + parallel(x) + export_all(); }\n";
+	"dropping(x) + parallel(x) + export_all() + (long)&mdef_reduce + get_sents(x); }\n";
 
 /* How the head of an object looks, and what the linker is told. */
 static const struct build {
@@ -295,6 +302,9 @@ static const struct {
 	{"mark_cold", "chilly", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"parallel", "parallel", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"block", "parallel [omp]", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"reduce", "Ops.reduce", SYMBOLIZE_METHOD, false, false, 4},
+	{"chooser", "Ops.reduce", SYMBOLIZE_TRACEBACK, false, false, 6},
+	{"sents", "Span.sents.__get__", SYMBOLIZE_TRACEBACK, false, false, 6},
 	{"quiet", "quiet", SYMBOLIZE_EXPORT, false, false, 6},
 	{"quick", "quick[0]", SYMBOLIZE_EXPORT, false, false, 6},
 	{"twin", "one", SYMBOLIZE_EXPORT, true, false, 6},
