@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,17 @@ def native_library():
         os.makedirs(os.path.dirname(library), exist_ok=True)
         subprocess.run(["cc", "-O2", "-g", "-shared", "-fPIC", "-o", library, source], check=True)
     return library
+
+
+def copies_of_library(count):
+    """Paths of so many libraries, each mapped for itself."""
+    folder = os.path.join(common.BUILD, "bench", "copies")
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, f"lib{number}.so") for number in range(count)]
+    for path in paths:
+        if not os.path.exists(path):
+            shutil.copy(native_library(), path)
+    return paths
 
 
 class Target:
@@ -54,8 +66,8 @@ class Target:
 class Workload(Target):
     """Computes in Python, and says how fast it is."""
 
-    def __init__(self, python, frames=70, job="compute"):
-        super().__init__(python, job, "--frames", frames)
+    def __init__(self, python, frames=70, job="compute", libraries=0):
+        super().__init__(python, job, "--frames", frames, "--load", *copies_of_library(libraries))
         self.reports = queue.SimpleQueue()
         threading.Thread(target=self.read, daemon=True).start()
         if job == "compute":
@@ -137,6 +149,7 @@ class Recording:
                                              *length, "-o", self.output, *options, str(pid)], stderr=told)
         self.pid = self.process.pid
         wait_until(lambda: is_traced(pid) or self.process.poll() is not None, "precord")
+        self.began_after = time.monotonic() - self.begun
 
     def cpu_of(self, thread):
         """Seconds that the thread of that name has used so far."""

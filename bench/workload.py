@@ -115,7 +115,9 @@ parser.add_argument("job", choices=[*JOBS, "threads"])
 parser.add_argument("--frames", type=int, default=70)
 parser.add_argument("--idle", type=int, default=0)
 parser.add_argument("--library", help="of native_target.c")
+parser.add_argument("--load", nargs="*", default=[], help="libraries that are merely there")
 options = parser.parse_args()
 sys.setrecursionlimit(2 * options.frames + 1000)
+loaded = [ctypes.CDLL(path) for path in options.load]
 turns = 0
 {"branch": branch, "threads": threads}.get(options.job, run)()
