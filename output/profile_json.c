@@ -14,6 +14,7 @@ static json_t *make_counts(const struct profile_counts *counts)
 		uint64_t value;
 	} fields[] = {
 		{"samples", counts->samples},
+		{"ticks", counts->ticks},
 		{"late", counts->late},
 		{"torn", counts->torn},
 		{"salvaged", counts->salvaged},
@@ -35,6 +36,13 @@ static json_t *make_counts(const struct profile_counts *counts)
 	return object;
 }
 
+static json_t *make_pacing(const struct profile_counts *counts)
+{
+	const struct profile_pacing pacing = profile_pacing(counts);
+	return json_pack("{s:f, s:f, s:f}", "achieved_rate", pacing.rate, "late_share",
+			 pacing.late_share, "stopped_share", pacing.stopped_share);
+}
+
 static json_t *make_envelope(const struct profile *profile)
 {
 	struct strbuf _cleanup_strbuf_ time;
@@ -42,12 +50,13 @@ static json_t *make_envelope(const struct profile *profile)
 	output_put_time(&time, profile->start_time);
 	/* Not finite is no JSON: json_real would give NULL. */
 	double rate = profile->rate > 0 && profile->rate < 1e9 ? profile->rate : 0;
-	return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:f, s:s, s:o}", "schema",
+	return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:f, s:s, s:o, s:o}", "schema",
 			 "precord/1", "version", VERSION, "pid", (int)profile->pid, "command_line",
 			 output_json_text(profile->command_line), "python_version",
 			 output_json_text(profile->python_version), "mode",
 			 output_json_text(profile->mode), "native", profile->native, "rate", rate,
-			 "start_time", time.text, "counts", make_counts(&profile->counts));
+			 "start_time", time.text, "counts", make_counts(&profile->counts), "pacing",
+			 make_pacing(&profile->counts));
 }
 
 static json_t *make_node(const struct profile *profile, size_t id, uint64_t total)

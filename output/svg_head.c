@@ -65,7 +65,32 @@ static void put_pruned(struct strbuf *out, const struct svg_layout *layout)
 	}
 }
 
-/* "1,180 samples · 11.8 s · 100 Hz · 3 threads · Python 3.11.2 · pruned ... ..." */
+static void put_share(struct strbuf *out, const char *before, double share, const char *behind)
+{
+	strbuf_add_text(out, before);
+	output_put_percent(out, share, 1);
+	strbuf_printf(out, " %%%s", behind);
+}
+
+/* "99.8 of 100 Hz · 0.2 % late · target stopped 0.4 % of the time" */
+static void put_pacing(struct strbuf *out, const struct profile *profile)
+{
+	const struct profile_pacing pacing = profile_pacing(&profile->counts);
+	strbuf_add_text(out, DOT);
+	if (pacing.rate > 0) {
+		output_put_fixed(out, pacing.rate, 1);
+		strbuf_add_text(out, " of ");
+	}
+	double whole = (double)(uint64_t)(profile->rate < 1e9 ? profile->rate : 0);
+	output_put_fixed(out, profile->rate, profile->rate == whole ? 0 : 1);
+	strbuf_add_text(out, " Hz");
+	if (pacing.late_share > 0)
+		put_share(out, DOT, pacing.late_share, " late");
+	if (pacing.stopped_share > 0)
+		put_share(out, DOT "target stopped ", pacing.stopped_share, " of the time");
+}
+
+/* "1,180 samples · 11.8 s · 99.8 of 100 Hz · 3 threads · Python 3.11.2 · pruned ... ..." */
 void output_svg_put_summary(struct strbuf *out, const struct view *view,
 			    const struct svg_layout *layout, const struct output_options *options)
 {
@@ -76,12 +101,8 @@ void output_svg_put_summary(struct strbuf *out, const struct view *view,
 		output_put_fixed(out, (double)profile->counts.elapsed_ns / 1e9, 1);
 		strbuf_add_text(out, " s");
 	}
-	if (profile->rate > 0) {
-		strbuf_add_text(out, DOT);
-		double whole = (double)(uint64_t)(profile->rate < 1e9 ? profile->rate : 0);
-		output_put_fixed(out, profile->rate, profile->rate == whole ? 0 : 1);
-		strbuf_add_text(out, " Hz");
-	}
+	if (profile->rate > 0)
+		put_pacing(out, profile);
 	if (profile->counts.threads) {
 		strbuf_add_text(out, DOT);
 		put_plural(out, profile->counts.threads, "thread");

@@ -137,3 +137,16 @@ uint64_t *profile_totals(const struct profile *profile)
 	}
 	return totals;
 }
+
+struct profile_pacing profile_pacing(const struct profile_counts *counts)
+{
+	if (!counts->elapsed_ns)
+		return (struct profile_pacing){0};
+	const double elapsed_ns = (double)counts->elapsed_ns;
+	const double wanted = (double)counts->ticks + (double)counts->late;
+	return (struct profile_pacing){
+		.rate = (double)counts->ticks * 1e9 / elapsed_ns,
+		.late_share = wanted > 0 ? (double)counts->late / wanted : 0,
+		.stopped_share = (double)counts->stopped_ns / elapsed_ns,
+	};
+}

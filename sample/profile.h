@@ -80,6 +80,7 @@ struct profile_node {
 
 struct profile_counts {
 	uint64_t samples;  /* kept */
+	uint64_t ticks;	   /* at which the threads were looked at */
 	uint64_t late;	   /* not taken: the tick had passed */
 	uint64_t torn;	   /* dropped: could not be decoded */
 	uint64_t salvaged; /* kept, though some evidence was missing */
@@ -92,8 +93,17 @@ struct profile_counts {
 	uint64_t native_samples; /* samples whose leaf is native or Cython */
 	uint64_t threads;
 	uint64_t stopped_ns; /* all pauses added up */
-	uint64_t elapsed_ns;
+	uint64_t elapsed_ns; /* while it was sampled */
 };
+
+/* How well a recording kept its pace; all 0 where its length is not known. */
+struct profile_pacing {
+	double rate;	      /* ticks a second */
+	double late_share;    /* of what was to be taken: what came too late */
+	double stopped_share; /* of the time: pauses of any thread */
+};
+
+struct profile_pacing profile_pacing(const struct profile_counts *counts);
 
 struct profile {
 	struct frame *frames;

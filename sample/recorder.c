@@ -62,9 +62,11 @@ static bool open_process(struct recorder *recorder, struct error *error)
 
 static bool start_taker(struct recorder *recorder, struct error *error)
 {
+	recorder->start_ns = clock_now_ns();
 	int failure = pthread_create(&recorder->taker_thread, NULL, recorder_take, recorder);
 	if (failure)
 		return error_set_errno(error, failure, "cannot start a thread");
+	pthread_setname_np(recorder->taker_thread, "precord taker");
 	recorder->taker_started = true;
 	pthread_mutex_lock(&recorder->start_lock);
 	while (!recorder->start_done)
@@ -81,6 +83,7 @@ static bool start_worker(struct recorder *recorder, struct error *error)
 	int failure = pthread_create(&recorder->worker_thread, NULL, recorder_work, recorder);
 	if (failure)
 		return error_set_errno(error, failure, "cannot start a thread");
+	pthread_setname_np(recorder->worker_thread, "precord worker");
 	recorder->worker_started = true;
 	return true;
 }
@@ -93,7 +96,6 @@ bool recorder_start(pid_t pid, const struct session_options *options, struct int
 		return false;
 	struct recorder *recorder = allocate(target, options, strings);
 	recorder->release_fd = release_fd;
-	recorder->start_ns = clock_now_ns();
 	recorder->start_time = time(NULL);
 	bool well = !options->capture || capture_open(options->capture, &recorder->capture, error);
 	recorder->decoder.capture = recorder->capture;
@@ -116,6 +118,7 @@ int recorder_event_fd(const struct recorder *recorder)
 static void gather_counts(struct recorder *recorder, struct profile_counts *counts)
 {
 	*counts = recorder->counts;
+	counts->ticks = atomic_load(&recorder->ticks);
 	counts->late += atomic_load(&recorder->late);
 	counts->gone += atomic_load(&recorder->gone);
 	counts->torn += atomic_load(&recorder->torn);
@@ -132,9 +135,6 @@ void recorder_status(const struct recorder *constant, struct recorder_status *st
 	pthread_mutex_lock(&recorder->lock);
 	gather_counts(recorder, &status->counts);
 	pthread_mutex_unlock(&recorder->lock);
-	double seconds = (double)status->counts.elapsed_ns / 1e9;
-	if (seconds > 0)
-		status->achieved_rate = (double)atomic_load(&recorder->ticks) / seconds;
 	status->ended = atomic_load(&recorder->ended);
 	status->has_wait_status = atomic_load(&recorder->has_wait_status);
 	status->wait_status = atomic_load(&recorder->wait_status);
@@ -199,14 +199,14 @@ bool recorder_stop(struct recorder *recorder, struct error *error)
 		if (recorder->watcher)
 			watcher_wake(recorder->watcher);
 		pthread_join(recorder->taker_thread, NULL);
+		/* What the worker still has to do is not a part of it. */
+		recorder->end_ns = clock_now_ns();
 	}
 	recorder->taker_started = false;
 	queue_close(&recorder->queue);
 	if (recorder->worker_started)
 		pthread_join(recorder->worker_thread, NULL);
 	recorder->worker_started = false;
-	if (!recorder->end_ns)
-		recorder->end_ns = clock_now_ns();
 	struct capture *capture = recorder->capture;
 	recorder->capture = recorder->decoder.capture = NULL;
 	if (capture && !capture_close(capture, error))

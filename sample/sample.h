@@ -56,7 +56,6 @@ struct recorder;
 /* A snapshot of how it is going; any thread. */
 struct recorder_status {
 	struct profile_counts counts;
-	double achieved_rate;
 	bool ended;	 /* the target has ended, or all traced threads are gone */
 	int wait_status; /* of the target, when has_wait_status */
 	bool has_wait_status;

@@ -61,15 +61,15 @@ static void show_progress(struct recording *recording)
 		return;
 	recorder_status(recording->recorder, &status);
 	const struct profile_counts *counts = &status.counts;
+	const struct profile_pacing pacing = profile_pacing(counts);
 	unsigned seconds = (unsigned)(counts->elapsed_ns / 1000000000u);
 	fprintf(stderr, "\r%02u:%02u  %s samples  %.1f Hz  %s late  %s torn", seconds / 60,
-		seconds % 60, grouped(counts->samples, samples), status.achieved_rate,
+		seconds % 60, grouped(counts->samples, samples), pacing.rate,
 		grouped(counts->late, late), grouped(counts->torn, torn));
 	if (recording->options.nonblocking)
 		fputs("  nothing stopped\033[K", stderr);
 	else
-		fprintf(stderr, "  target stopped %.1f %%\033[K",
-			share(counts->stopped_ns, counts->elapsed_ns));
+		fprintf(stderr, "  target stopped %.1f %%\033[K", 100 * pacing.stopped_share);
 	fflush(stderr);
 	recording->progress_shown = true;
 }
@@ -87,6 +87,7 @@ static void report_written(const struct recording *recording, const struct optio
 			   const struct profile_counts *counts)
 {
 	char samples[32], late[32], torn[32], salvaged[32], guessed[32], gone[32];
+	const struct profile_pacing pacing = profile_pacing(counts);
 	struct strbuf more;
 	strbuf_init(&more);
 	if (counts->dropped)
@@ -99,14 +100,19 @@ static void report_written(const struct recording *recording, const struct optio
 	if (counts->contradictions)
 		strbuf_printf(&more, ", %llu contradicting",
 			      (unsigned long long)counts->contradictions);
+	strbuf_printf(&more, "; %.1f of %g Hz, %.1f %% late, ", pacing.rate,
+		      recording->options.rate, 100 * pacing.late_share);
+	if (recording->options.nonblocking)
+		strbuf_add_text(&more, "nothing was stopped: stacks may be torn");
+	else
+		strbuf_printf(&more, "target stopped %.1f %%", 100 * pacing.stopped_share);
 	log_info("wrote %s: %s samples, %llu threads, %.0f %% native; %s late, %s torn, "
-		 "%s salvaged, %s guessed, %s gone%s%s",
+		 "%s salvaged, %s guessed, %s gone%s",
 		 strcmp(output->path, "-") == 0 ? "standard output" : output->path,
 		 grouped(counts->samples, samples), (unsigned long long)counts->threads,
 		 share(counts->native_samples, counts->samples), grouped(counts->late, late),
 		 grouped(counts->torn, torn), grouped(counts->salvaged, salvaged),
-		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text,
-		 recording->options.nonblocking ? "; nothing was stopped: stacks may be torn" : "");
+		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text);
 	strbuf_release(&more);
 }
 

@@ -454,7 +454,7 @@ def counts(err):
         raise Failure(f"no line of counts: {err.strip()[-300:]}")
     told = lines[-1].split(": ", 1)[1]
     return {name: int(number.replace(",", ""))
-            for number, name in re.findall(r"([\d,]+) ([a-z]+)", told)}
+            for number, name in re.findall(r"(?<![\d.])(\d[\d,]*) ([a-z]+)", told)}
 
 
 # A frame's name, in any output, that is an absolute address.

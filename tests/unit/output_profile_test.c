@@ -112,6 +112,9 @@ static void json_follows_its_schema_in_any_locale(void **state)
 	struct error error;
 	add(5, python("f", "t.py", 1), native("g\xff", 0x1234));
 	profile.rate = 99.5;
+	profile.counts.ticks = 149;
+	profile.counts.late = 1;
+	profile.counts.elapsed_ns = 1500000000;
 	const char *locales[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8"};
 	for (size_t i = 0; i < 3; i++)
 		setlocale(LC_ALL, locales[i]); /* whichever is installed */
@@ -125,6 +128,11 @@ static void json_follows_its_schema_in_any_locale(void **state)
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(nodes, 2), "self")), 5);
 	assert_true(json_is_null(json_object_get(json_array_get(nodes, 0), "parent")));
 	assert_true(fabs(json_real_value(json_object_get(top, "rate")) - 99.5) < 1e-9);
+	json_t *pacing = json_object_get(top, "pacing");
+	assert_true(fabs(json_real_value(json_object_get(pacing, "achieved_rate")) - 149 / 1.5) <
+		    1e-9);
+	assert_true(fabs(json_real_value(json_object_get(pacing, "late_share")) - 1.0 / 150) <
+		    1e-9);
 	json_decref(top);
 	check_schema("output/precord.schema.json", &out);
 }
@@ -208,6 +216,33 @@ static void boxes_are_few_and_make_one_tree(void **state)
 	output_view_release(&view);
 }
 
+/* Where it is not known (a replay), only what was asked for. */
+static void the_picture_says_how_the_pace_was_kept(void **state)
+{
+	(void)state;
+	static const struct {
+		struct profile_counts counts;
+		const char *said;
+	} cases[] = {
+		{{.ticks = 149, .late = 1, .stopped_ns = 6000000, .elapsed_ns = 1500000000},
+		 "1.5 s \xc2\xb7 99.3 of 100 Hz \xc2\xb7 0.67 % late \xc2\xb7 target stopped "
+		 "0.4 % of the time"},
+		{{.ticks = 150, .elapsed_ns = 1500000000}, "1.5 s \xc2\xb7 100.0 of 100 Hz<"},
+		{{0}, "sample \xc2\xb7 100 Hz<"},
+	};
+	add(1, python("<module>", "t.py", 1), python("f", "t.py", 2));
+	profile.rate = 100;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct strbuf _cleanup_strbuf_ out;
+		strbuf_init(&out);
+		struct error error;
+		profile.counts = cases[i].counts;
+		assert_true(output_profile(&profile, OUTPUT_SVG, &plain, &out, &error));
+		if (!strstr(out.text, cases[i].said))
+			fail_msg("not in the picture: %s", cases[i].said);
+	}
+}
+
 static void a_profile_without_samples_is_a_picture(void **state)
 {
 	(void)state;
@@ -267,6 +302,7 @@ int main(void)
 		cmocka_unit_test(percentages_say_as_much_as_they_can),
 		cmocka_unit_test(names_are_cut_by_character),
 		TEST(boxes_are_few_and_make_one_tree),
+		TEST(the_picture_says_how_the_pace_was_kept),
 		TEST(a_profile_without_samples_is_a_picture),
 		TEST(a_label_without_room_drops_the_abi_tag),
 		TEST(unknown_formats_are_refused),

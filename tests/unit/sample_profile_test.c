@@ -246,6 +246,33 @@ static void kinds_have_names(void **state)
 	assert_string_equal(frame_kind_name(FRAME_KIND_COUNT), "unknown");
 }
 
+static void pacing_is_shares_of_what_was_asked_for(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *what;
+		uint64_t ticks, late, stopped_ns, elapsed_ns;
+		double rate, late_share, stopped_share;
+	} cases[] = {
+		{"nothing", 0, 0, 0, 0, 0, 0, 0},
+		{"of unknown length", 5, 5, 7, 0, 0, 0, 0},
+		{"no tick yet", 0, 0, 0, 1, 0, 0, 0},
+		{"a quarter is late", 1500, 500, 100000000, 2000000000, 750, 0.25, 0.05},
+		{"all is late", 0, 10, 0, 1000000000, 0, 1, 0},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct profile_counts counts = {.ticks = cases[i].ticks,
+						      .late = cases[i].late,
+						      .stopped_ns = cases[i].stopped_ns,
+						      .elapsed_ns = cases[i].elapsed_ns};
+		const struct profile_pacing pacing = profile_pacing(&counts);
+		print_message("%s\n", cases[i].what);
+		assert_float_equal(pacing.rate, cases[i].rate, 1e-9);
+		assert_float_equal(pacing.late_share, cases[i].late_share, 1e-9);
+		assert_float_equal(pacing.stopped_share, cases[i].stopped_share, 1e-9);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +285,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(very_deep_stacks_are_counted, start, stop),
 		cmocka_unit_test(frame_texts_are_as_documented),
 		cmocka_unit_test(kinds_have_names),
+		cmocka_unit_test(pacing_is_shares_of_what_was_asked_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
