@@ -239,24 +239,50 @@ static bool same_wait(const struct target_wait *a, const struct target_wait *b)
 	       a->pc == b->pc && memcmp(a->arguments, b->arguments, sizeof(a->arguments)) == 0;
 }
 
-enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
-			      const struct target_wait *wait, struct raw_sample *raw)
+static bool is_still_in(const struct thread_slot *slot, const struct target_wait *wait)
 {
+	struct target_wait now;
+	return target_thread_wait(slot->files, &now, NULL) && same_wait(&now, wait);
+}
+
+/*
+ * False: it moved while it was copied. The same call with the same stack pointer does not prove
+ * that it did not: what sleeps again and again may have run in between. So it must have been
+ * blocked after its turns on a CPU were counted, and have had none when the copy is made.
+ */
+static bool copy_blocked(const struct taker *taker, struct thread_slot *slot,
+			 const struct target_wait *wait, struct raw_sample *raw)
+{
+	uint64_t runs, now;
 	raw_sample_reset(raw);
 	raw->wait = *wait;
 	raw->time_ns = clock_now_ns();
 	fill_registers(wait, &raw->registers);
+	bool counted = target_thread_runs(slot->files, &runs, NULL);
+	if (counted && !is_still_in(slot, wait))
+		return false;
 	copy_thread(taker, slot, raw);
-	struct target_wait now;
-	struct error error;
-	if (!target_thread_wait(slot->files, &now, &error))
-		return TAKE_GONE;
-	/* The same call with the same stack pointer: it has not moved while it was copied. */
-	if (same_wait(&now, wait))
-		return TAKE_OK;
+	return counted ? target_thread_runs(slot->files, &now, NULL) && now == runs
+		       : is_still_in(slot, wait);
+}
+
+enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
+			      const struct target_wait *wait, struct raw_sample *raw)
+{
+	/* The kernel may wake it, and let it sleep on: then it is not to be stopped. */
+	enum { TRIES = 3 };
+	for (int i = 0; i < TRIES; i++) {
+		if (copy_blocked(taker, slot, wait, raw))
+			return TAKE_OK;
+		/* The code objects in it were copied for nothing. */
+		python_known_codes_clear(taker->known);
+		struct target_wait now;
+		if (!target_thread_wait(slot->files, &now, NULL))
+			return TAKE_GONE;
+		if (!same_wait(&now, wait))
+			break;
+	}
 	forget_wait(slot);
-	/* The code objects in it were copied for nothing. */
-	python_known_codes_clear(taker->known);
 	return TAKE_MOVED;
 }
 
