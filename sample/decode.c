@@ -41,6 +41,8 @@ void decoder_init(struct decoder *decoder, const struct target *target,
 void decoder_release(struct decoder *decoder)
 {
 	unwinder_free(decoder->unwinder);
+	for (size_t i = 0; i < DECODER_RECALLS; i++)
+		unwind_recall_free(decoder->recalls[i]);
 	module_table_release(&decoder->modules);
 	for (size_t i = 0; i < decoder->runtime_count; i++) {
 		python_runtime_free(decoder->runtimes[i]);
@@ -123,11 +125,22 @@ static void tell_stack_end(struct decoder *decoder, const struct raw_sample *raw
 		atomic_store(&raw->slot->stack_end, mapping->end);
 }
 
+/* Any will do: two threads that share one merely help each other seldom. */
+static struct unwind_recall *recall_of(struct decoder *decoder, pid_t tid)
+{
+	struct unwind_recall **recall = &decoder->recalls[(unsigned)tid % DECODER_RECALLS];
+	if (!*recall)
+		*recall = unwind_recall_new();
+	return *recall;
+}
+
 static bool unwind(struct decoder *decoder, const struct raw_sample *raw)
 {
 	struct error error;
 	if (decoder->distrust_leaf)
 		unwinder_distrust_leaf(decoder->unwinder);
+	if (decoder->recalling)
+		unwinder_set_recall(decoder->unwinder, recall_of(decoder, raw->tid));
 	if (!unwind_thread(decoder->unwinder, &raw->registers, &raw->reader, &decoder->native,
 			   &error)) {
 		log_debug("unwind", "thread %d: %s", raw->tid, error.message);

@@ -507,6 +507,8 @@ struct symbolize_module module_to_symbolize(const struct module *module, int roo
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
 /* All that turns raw samples into stacks; belongs to the worker. */
+enum { DECODER_RECALLS = 8 };
+
 struct decoder {
 	const struct target *target; /* NULL in replay */
 	const struct session_options *options;
@@ -538,6 +540,9 @@ struct decoder {
 	bool distrust_leaf; /* in a second try */
 	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
 	bool columns;	    /* dumps: Python frames have their whole position */
+	/* Live recordings: of a thread each, as long as they are few. */
+	bool recalling;
+	struct unwind_recall *recalls[DECODER_RECALLS];
 };
 
 /* ---- numbering.c: what is shown of a merged stack ----------------------------------------------

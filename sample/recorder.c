@@ -27,6 +27,7 @@ static struct recorder *allocate(struct target *target, const struct session_opt
 	slots_init(&recorder->slots);
 	decoder_init(&recorder->decoder, target, &recorder->options, strings);
 	recorder->decoder.mark_idle = true;
+	recorder->decoder.recalling = true;
 	profile_init(&recorder->raw, strings);
 	recorder->taker.target = target;
 	recorder->taker.options = &recorder->options;

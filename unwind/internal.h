@@ -130,7 +130,9 @@ struct unwinder {
 	size_t anchor_count;
 	remote_addr
 		next_anchor; /* of a trial: it is proved by the frame that this lies in; 0: none */
-	uint64_t frame_pointer; /* RBP where it was last known; 0: nowhere */
+	uint64_t frame_pointer;	      /* RBP where it was last known; 0: nowhere */
+	struct unwind_recall *recall; /* or NULL */
+	remote_addr highest_read;     /* word of memory, with a recall */
 };
 
 /* How to step from the instruction at this address (PC-1 for a return address). Never NULL; valid
@@ -174,6 +176,17 @@ bool epilogue_find_slot(const struct module *module, const struct registers *reg
 
 /* From a frame whose code is in no file to its caller; false: no epilogue follows. */
 bool epilogue_caller(const struct unwinder *unwinder, struct registers *registers, bool *exact);
+
+/* ---- recall.c: frames that are as they were in the last walk ------------------------------- */
+
+/* Before a walk that begins with this SP. */
+void recall_begin(struct unwinder *unwinder, remote_addr sp);
+
+/* Adds what was outside of the frame added last, and is the same; false: nothing is known. */
+bool recall_rest(struct unwinder *unwinder, struct unwind_stack *stack);
+
+/* After the walk. */
+void recall_learn(struct unwinder *unwinder, const struct unwind_stack *stack);
 
 /* ---- space.c, snapshot.c, guess.c, stack.c ------------------------------------------------ */
 

@@ -180,7 +180,10 @@ static enum unwind_end walk_by_information(struct unwinder *unwinder, struct reg
 		/* A return address into nowhere is no frame; an exact PC is one wherever it is. */
 		if (stack && (end != UNWIND_END_UNMAPPED || place.exact))
 			add_frame(stack, &place, row);
-		if (row->kind == ROW_FOUND && !distrusted)
+		const bool found = row->kind == ROW_FOUND && !distrusted;
+		if (found && stack && recall_rest(unwinder, stack))
+			return UNWIND_END_OUTERMOST;
+		if (found)
 			end = step(unwinder, row, &place);
 		else
 			place_registers(&place, registers);
@@ -219,6 +222,11 @@ void unwinder_distrust_leaf(struct unwinder *unwinder)
 	unwinder->distrust_leaf = true;
 }
 
+void unwinder_set_recall(struct unwinder *unwinder, struct unwind_recall *recall)
+{
+	unwinder->recall = recall;
+}
+
 void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count)
 {
 	unwinder->anchors = anchors;
@@ -244,9 +252,12 @@ bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 	unwinder->guess_walks = 2000;
 	unwinder->guess_steps = 200000;
 	unwinder->guess_words = 1 << 20;
+	recall_begin(unwinder, registers->value[REGISTER_RSP]);
 	do {
 		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
 	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
+	recall_learn(unwinder, stack);
+	unwinder->recall = NULL;
 	unwinder->memory = NULL;
 	unwinder->distrust_leaf = false;
 	unwinder_set_anchors(unwinder, NULL, 0);

@@ -95,8 +95,11 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
 	}
 	if (unwinder->section && read_section(unwinder->section, address, value))
 		return 0;
-	if (memory_read_u64(unwinder->memory, address, value, NULL))
+	if (memory_read_u64(unwinder->memory, address, value, NULL)) {
+		if (address > unwinder->highest_read)
+			unwinder->highest_read = address;
 		return 0;
+	}
 	unwinder->missing_memory = true;
 	return -UNW_EINVAL;
 }

@@ -103,6 +103,17 @@ void unwinder_distrust_leaf(struct unwinder *unwinder);
 void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count);
 
 /*
+ * What a walk has found, for a later one: where the stack's bytes and the registers in a frame are
+ * the same again, the frames outside of it are not walked once more. The result is the same as
+ * without. It may be any earlier walk in the same process; a thread's own last one helps.
+ */
+struct unwind_recall *unwind_recall_new(void);
+void unwind_recall_free(struct unwind_recall *recall); /* NULL accepted */
+
+/* The next unwind_thread alone uses it and keeps in it what it finds. Used, not owned. */
+void unwinder_set_recall(struct unwinder *unwinder, struct unwind_recall *recall);
+
+/*
  * The second backend: libunwind-ptrace's own accessors and table lookup on a thread that the
  * calling thread of ours traces and has stopped. For --unwinder=ptrace and as an oracle; runs in
  * the pause by its nature, and makes no guesses.

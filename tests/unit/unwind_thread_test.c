@@ -226,10 +226,13 @@ struct copy {
 	const struct memory_reader *rest; /* for what was not copied, or NULL */
 };
 
+static size_t reads; /* of a copy, since it was set to 0 */
+
 static bool read_copy(const struct memory_reader *reader, remote_addr address, void *buffer,
 		      size_t size, struct error *error)
 {
 	const struct copy *const copy = (const struct copy *)reader;
+	reads++;
 	if (address >= copy->start && address - copy->start <= copy->size &&
 	    size <= copy->size - (address - copy->start)) {
 		memcpy(buffer, copy->bytes + (address - copy->start), size);
@@ -724,6 +727,68 @@ static void a_frame_costs_about_a_microsecond_or_less(void **state)
 	finish(&child);
 }
 
+/* Unwinds with what a walk over the stack as it was has found, and without. */
+static void check_recall(struct child *child, struct unwind_recall *recall,
+			 const struct registers *then, uint8_t *word, uint64_t change)
+{
+	const struct registers now = child->registers;
+	uint64_t value;
+	child->registers = *then;
+	unwinder_set_recall(child->unwinder, recall);
+	unwind(child);
+	memcpy(&value, word, sizeof(value));
+	const uint64_t changed = value ^ change;
+	memcpy(word, &changed, sizeof(changed));
+	child->registers = now;
+	const struct unwind_stack swap = child->stack;
+	child->stack = child->oracle;
+	unwind(child);
+	child->oracle = child->stack;
+	child->stack = swap;
+	unwinder_set_recall(child->unwinder, recall);
+	unwind(child);
+	memcpy(word, &value, sizeof(value));
+	assert_same(&child->stack, &child->oracle);
+}
+
+static void what_a_walk_has_found_changes_no_other(void **state)
+{
+	static const int saved[] = { REGISTER_RBX, REGISTER_RBP, REGISTER_R12,
+				     REGISTER_R13, REGISTER_R14, REGISTER_R15 };
+	static const uint64_t changes[] = { 0, 8, UINT64_C(1) << 40, UINT64_MAX };
+	struct child child;
+	(void)state;
+	start(&child, deep, leaf_spin);
+	stop(&child);
+	unwind(&child);
+	struct unwind_recall *const recall = unwind_recall_new();
+	const struct registers then = child.registers;
+	const size_t size = child.stack.frames[child.stack.count - 1].sp - child.copy.start;
+	for (size_t at = 0; at < size; at += 8)
+		for (size_t i = 0; i < sizeof(changes) / sizeof(*changes); i++)
+			check_recall(&child, recall, &then, child.copy.bytes + at, changes[i]);
+	for (size_t i = 0; i < sizeof(saved) / sizeof(*saved); i++) {
+		child.registers = then;
+		child.registers.value[saved[i]] ^= 16;
+		check_recall(&child, recall, &then, child.copy.bytes, 0);
+		child.registers.known ^= 1u << saved[i];
+		check_recall(&child, recall, &then, child.copy.bytes, 0);
+	}
+	/* And it is of use: what is the same is not read word by word again. */
+	child.registers = then;
+	reads = 0;
+	unwind(&child);
+	const size_t without = reads;
+	unwinder_set_recall(child.unwinder, recall);
+	unwind(&child);
+	reads = 0;
+	unwinder_set_recall(child.unwinder, recall);
+	unwind(&child);
+	assert_true(reads > 0 && 10 * reads < without);
+	unwind_recall_free(recall);
+	finish(&child);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -742,6 +807,7 @@ int main(void)
 		cmocka_unit_test(a_short_copy_ends_where_it_ends),
 		cmocka_unit_test(flipped_bytes_do_no_harm),
 		cmocka_unit_test(an_unmapped_pc_is_said_so),
+		cmocka_unit_test(what_a_walk_has_found_changes_no_other),
 		cmocka_unit_test(a_frame_costs_about_a_microsecond_or_less),
 	};
 	arrived = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
