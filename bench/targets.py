@@ -127,8 +127,13 @@ def is_traced(pid):
         return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in file)
 
 
+def has_ended(child):
+    """Of a child, which stays there for os.wait4."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def wait_until(condition, what):
-    """True, or the program ends: it took too long."""
+    """Or the program ends: it takes too long."""
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
@@ -148,7 +153,7 @@ class Recording:
             self.process = subprocess.Popen([*wrapper, common.PRECORD, "--native", "-r", f"{rate:g}",
                                              *length, "-o", self.output, *options, str(pid)], stderr=told)
         self.pid = self.process.pid
-        wait_until(lambda: is_traced(pid) or self.process.poll() is not None, "precord")
+        wait_until(lambda: is_traced(pid) or has_ended(self.pid), "precord")
         self.began_after = time.monotonic() - self.begun
 
     def cpu_of(self, thread):
