@@ -19,6 +19,7 @@ enum {
 	MAX_HELD = 32,	     /* addresses of frames that one activation holds, stale ones too */
 	MAX_PART = 64 << 10, /* bytes of an activation that are looked at */
 	PLACES = PYTHON_SAVED_COUNT + MAX_PART / 8, /* registers, then words below the CFA */
+	FILTER_BITS = 4096,
 	MAX_CANDIDATES = 1 << 20,
 };
 
@@ -43,7 +44,8 @@ struct matcher {
 	struct walk_room *room;
 	const struct memory_reader *memory;
 	struct place *places;
-	struct candidate *candidates; /* innermost first */
+	uint64_t filter[FILTER_BITS / 64]; /* most words are no frame: told without a search */
+	struct candidate *candidates;	   /* innermost first */
 	size_t candidate_count, candidate_capacity;
 	struct held *held;
 	size_t held_count, held_capacity;
@@ -56,8 +58,17 @@ static int by_address(const void *left, const void *right)
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
+/* Objects stand 16 bytes apart. */
+static size_t filter_bit(uint64_t word)
+{
+	return (word >> 4 ^ word >> 16) % FILTER_BITS;
+}
+
 static bool find_frame(const struct matcher *matcher, uint64_t word, uint32_t *index)
 {
+	const size_t bit = filter_bit(word);
+	if (!(matcher->filter[bit / 64] >> bit % 64 & 1))
+		return false;
 	const struct place key = {word, 0};
 	const struct place *found =
 		word ? bsearch(&key, matcher->places, matcher->room->frame_count, sizeof(key),
@@ -270,8 +281,11 @@ static void prepare(struct matcher *matcher)
 		room->kept = alloc_zeroed(PLACES, sizeof(*room->kept));
 	matcher->places = alloc_zeroed(room->frame_count + 1, sizeof(*matcher->places));
 	matcher->owner = alloc_zeroed(room->frame_count + 1, sizeof(*matcher->owner));
-	for (size_t i = 0; i < room->frame_count; i++)
+	for (size_t i = 0; i < room->frame_count; i++) {
+		const size_t bit = filter_bit(room->frames[i].address);
 		matcher->places[i] = (struct place){room->frames[i].address, (uint32_t)i};
+		matcher->filter[bit / 64] |= UINT64_C(1) << bit % 64;
+	}
 	qsort(matcher->places, room->frame_count, sizeof(*matcher->places), by_address);
 }
 

@@ -83,6 +83,7 @@ bool python_code_header_read(const struct python_runtime *runtime,
 				 (unsigned long long)address);
 	header->address = address;
 	header->used = false;
+	header->code = NULL;
 	header->first_line = (int32_t)field_u32(bytes, layout->code_firstlineno);
 	header->filename = field_u64(bytes, layout->code_filename);
 	header->name = field_u64(bytes, layout->code_name);
@@ -95,9 +96,9 @@ bool python_code_header_read(const struct python_runtime *runtime,
 		header->bytecode = address + layout->code_bytecode;
 		header->first_traceable = 2 * field_u32(bytes, layout->code_firsttraceable);
 	}
-	uint64_t identity[] = {type, (uint32_t)header->first_line, header->filename, header->name,
-			       header->line_table};
-	header->identity = hash_bytes(identity, sizeof(identity));
+	header->identity =
+		hash_pair(hash_pair(type, (uint32_t)header->first_line),
+			  hash_pair(hash_pair(header->filename, header->name), header->line_table));
 	return true;
 }
 

@@ -180,7 +180,8 @@ struct python_code_header {
 	uint32_t first_traceable; /* bytes */
 	uint64_t frame_size;	  /* bytes of its frames on the data stack (3.11+) */
 	int32_t first_line;
-	bool used; /* by a frame of the walk */
+	bool used;			/* by a frame of the walk */
+	const struct python_code *code; /* once resolved */
 };
 
 /* TORN when there is no code object at the address. */

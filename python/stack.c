@@ -182,12 +182,13 @@ void python_stack_release(struct python_stack *stack)
 /* Strings come but once, in the copy that saw the code object first: they are kept even when the
  * stack itself turns out to be of no use. */
 static void learn_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
-			const struct walk_room *room, struct python_code_cache *codes)
+			struct walk_room *room, struct python_code_cache *codes)
 {
-	const struct python_code *ignored;
-	for (size_t i = 0; i < room->code_count; i++)
-		if (!python_code_resolve(codes, runtime, memory, &room->codes[i], &ignored, NULL))
-			continue;
+	for (size_t i = 0; i < room->code_count; i++) {
+		struct python_code_header *header = &room->codes[i];
+		if (!python_code_resolve(codes, runtime, memory, header, &header->code, NULL))
+			header->code = NULL;
+	}
 }
 
 static bool resolve_frames(const struct python_runtime *runtime, const struct memory_reader *memory,
@@ -201,8 +202,11 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 		struct python_frame *frame = &stack->frames[i];
 		frame->address = raw->address;
 		frame->instruction = raw->instruction;
-		if (!python_code_resolve(codes, runtime, memory, &room->codes[raw->code],
-					 &frame->code, error))
+		const struct python_code_header *header = &room->codes[raw->code];
+		frame->code = header->code;
+		/* Once more, for the reason. */
+		if (!frame->code &&
+		    !python_code_resolve(codes, runtime, memory, header, &frame->code, error))
 			return false;
 		frame->line = python_code_line(codes, frame->code, runtime->layout.lines,
 					       raw->instruction);
