@@ -136,6 +136,9 @@ def figure(what, values, form, least=None, most=None):
     """The row of a figure that was measured in several rounds: its median, its quartiles and how many.
     `form` shows one value: "{:.1f} us". The median must not be below `least` nor above `most`."""
     values = list(values)
+    if not values:
+        skip(what, "no round gave it")
+        return False
     middle, spread = median(values), quartiles(values)
     bound = f">= {form.format(least)}" if least is not None else \
         f"<= {form.format(most)}" if most is not None else ""
@@ -143,7 +146,7 @@ def figure(what, values, form, least=None, most=None):
     text = form.format(middle)
     if len(values) > 1:
         text += f" [{form.format(spread[0])} .. {form.format(spread[1])}] n={len(values)}"
-    return row(what, text, bound, kept and bool(values), median=middle, quartiles=spread, values=values,
+    return row(what, text, bound, kept, median=middle, quartiles=spread, values=values,
                least=least, most=most)
 
 
