@@ -258,6 +258,7 @@ struct walk_room {
 	size_t record_count, record_capacity;
 	struct python_code_header *codes;
 	size_t code_count, code_capacity;
+	uint32_t code_hit; /* the one found last */
 	struct raw_chunk *chunks;
 	size_t chunk_count, chunk_capacity, chunk_hit; /* where a frame was found last */
 	uint32_t *chunk_order;			       /* indices by address, once asked for */

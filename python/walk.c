@@ -84,10 +84,15 @@ static void make_code_slots(struct walk_room *room)
 bool walk_find_code(struct walk *walk, remote_addr address, uint32_t *index, struct error *error)
 {
 	struct walk_room *room = walk->room;
+	/* Mostly a function calls itself, or there are few. */
+	if (room->code_hit < room->code_count && room->codes[room->code_hit].address == address) {
+		*index = room->code_hit;
+		return true;
+	}
 	make_code_slots(room);
 	struct code_slot *slot = code_slot_of(room, address);
 	if (slot->stamp == room->code_stamp) {
-		*index = slot->index;
+		*index = room->code_hit = slot->index;
 		return true;
 	}
 	struct python_code_header header;
@@ -98,6 +103,7 @@ bool walk_find_code(struct walk *walk, remote_addr address, uint32_t *index, str
 	*index = (uint32_t)room->code_count++;
 	room->codes[*index] = header;
 	*slot = (struct code_slot){room->code_stamp, *index};
+	room->code_hit = *index;
 	return true;
 }
 
@@ -255,17 +261,28 @@ static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, 
 	return chunk;
 }
 
+/* The record's bytes, in the chunk that holds it or read into `own`; NULL: there are none. */
+static const uint8_t *record_at(struct walk *walk, remote_addr address, uint8_t *own, size_t size,
+				struct error *error)
+{
+	if (address == 0 || address % 8 != 0) {
+		(void)error_set(error, ERROR_TORN, "no Python frame at %#llx",
+				(unsigned long long)address);
+		return NULL;
+	}
+	const struct raw_chunk *chunk = chunk_of(walk, address, size);
+	if (chunk)
+		return walk->room->bytes + chunk->offset + (address - chunk->address);
+	return memory_read(walk->memory, address, own, size, error) ? own : NULL;
+}
+
 bool walk_read_record(struct walk *walk, remote_addr address, void *record, size_t size,
 		      struct error *error)
 {
-	if (address == 0 || address % 8 != 0)
-		return error_set(error, ERROR_TORN, "no Python frame at %#llx",
-				 (unsigned long long)address);
-	const struct raw_chunk *chunk = chunk_of(walk, address, size);
-	if (!chunk)
-		return memory_read(walk->memory, address, record, size, error);
-	memcpy(record, walk->room->bytes + chunk->offset + (address - chunk->address), size);
-	return true;
+	const uint8_t *bytes = record_at(walk, address, record, size, error);
+	if (bytes && bytes != record)
+		memcpy(record, bytes, size);
+	return bytes != NULL;
 }
 
 /* True for a frame that has been popped: it lies above the top of the data stack. */
@@ -285,8 +302,9 @@ bool walk_view_frame(struct walk *walk, remote_addr address, struct frame_view *
 		     struct error *error)
 {
 	const struct python_layout *layout = walk->layout;
-	uint8_t frame[MAX_RECORD];
-	if (!walk_read_record(walk, address, frame, layout->iframe_size, error))
+	uint8_t own[MAX_RECORD];
+	const uint8_t *frame = record_at(walk, address, own, layout->iframe_size, error);
+	if (!frame)
 		return false;
 	view->address = address;
 	view->previous = field_u64(frame, layout->iframe_previous);
