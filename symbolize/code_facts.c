@@ -56,9 +56,8 @@ static void add_use(struct scan *scan, uint64_t text, uint64_t callee)
 }
 
 /* What OpenMP's runtime libraries, GCC's and clang's, are told to run. */
-static void note_parallel(struct scan *scan, uint64_t callee)
+static void note_parallel(struct scan *scan, const char *name)
 {
-	const char *name = image_import_at(scan->image, callee);
 	uint64_t function = 0;
 
 	if (name && (!strncmp(name, "GOMP_parallel", 13) || !strncmp(name, "GOMP_task", 9)))
@@ -67,6 +66,27 @@ static void note_parallel(struct scan *scan, uint64_t callee)
 		constants_get(&scan->constants, REGISTER_RDX, &function);
 	if (image_is_function(scan->image, function))
 		add_edge(scan, function, LINK_PARALLEL);
+}
+
+/* PyBytes_FromStringAndSize(NULL, 37796) */
+static void note_room(struct scan *scan, const char *name)
+{
+	struct code_facts *facts = scan->facts;
+	struct text_room room = {.function = scan->function};
+	uint64_t from;
+
+	if (name && !strcmp(name, "PyBytes_FromStringAndSize") && facts->room_count < MAX_ROOMS &&
+	    constants_get(&scan->constants, REGISTER_RDI, &from) && !from &&
+	    constants_get(&scan->constants, REGISTER_RSI, &room.size))
+		facts->rooms[facts->room_count++] = room;
+}
+
+static void note_import(struct scan *scan, uint64_t callee)
+{
+	const char *name = image_import_at(scan->image, callee);
+
+	note_parallel(scan, name);
+	note_room(scan, name);
 }
 
 static bool is_name(const struct elf_image *image, uint64_t address)
@@ -85,7 +105,7 @@ static void note(struct scan *scan, const struct instruction *instruction)
 		if (!instruction->value)
 			break;
 		add_edge(scan, instruction->value, LINK_CALL);
-		note_parallel(scan, instruction->value);
+		note_import(scan, instruction->value);
 		if (constants_get(&scan->constants, REGISTER_RDI, &text) &&
 		    is_name(scan->image, text))
 			add_use(scan, text, instruction->value);

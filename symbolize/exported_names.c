@@ -7,7 +7,7 @@
  *   __Pyx_ExportFunction("month_offset", &__pyx_f_..., "int (int)")
  *
  * so that those have a name that raise no exception, and stand in no traceback. Cython 3.2 and
- * later pack the names into a compressed text: there this finds nothing.
+ * later pack the names into one text: see packed_exports.c.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@
 #include "symbolize/stated.h"
 
 enum {
-	CACHE_VERSION = 4, /* to be raised whenever names are found in another way */
+	CACHE_VERSION = 5, /* to be raised whenever names are found in another way */
 	CACHE_MAX_ENTRIES = 1 << 18,
 	CACHE_MAX_TEXTS = 16 << 20,
 };

@@ -200,11 +200,21 @@ struct text_use {
 	uint64_t arguments[3]; /* the second to the fourth one; 0: not told */
 };
 
+/* A function makes a bytes object of that size, to be filled in. */
+struct text_room {
+	uint32_t function;
+	uint64_t size;
+};
+
+enum { MAX_ROOMS = 16 };
+
 struct code_facts {
 	struct code_edge *edges;
 	size_t edge_count, edge_capacity;
 	struct text_use *uses;
 	size_t use_count, use_capacity;
+	struct text_room rooms[MAX_ROOMS];
+	size_t room_count;
 	size_t steps;
 };
 
@@ -221,9 +231,13 @@ void code_facts_release(struct code_facts *facts);
 uint32_t *split_functions_find(const struct elf_image *image, const struct code_facts *facts,
 			       const struct function_names *functions);
 
-/* ---- what Cython's code tells: exported_names.c, traceback_style.c, traceback_names.c, ...  */
+/* ---- what Cython's code tells: exported_names.c, packed_exports.c, traceback_style.c,
+ * traceback_names.c, ...  */
 
-/* Adds the names of functions that the module exports for other modules of Cython's. */
+/* Adds the names of functions that the module exports for other modules of Cython's; the second one
+ * those of which the names are packed, with what is known of the functions by then. */
+void packed_exports_add(struct function_names *functions, const struct elf_image *image,
+			const struct code_facts *facts);
 void exported_names_add(struct function_names *functions, const struct elf_image *image,
 			const struct code_facts *facts);
 

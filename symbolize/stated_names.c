@@ -129,6 +129,7 @@ static void read_code(struct function_names *functions, const struct elf_image *
 		exported_names_add(functions, image, &facts);
 		traceback_style_find(&style, image, &facts, functions->texts, module);
 		traceback_names_add(functions, image, &facts, wholes, &style);
+		packed_exports_add(functions, image, &facts);
 		*call = style.call;
 	}
 	name_parallel(functions, &facts, wholes);

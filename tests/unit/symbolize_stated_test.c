@@ -194,7 +194,8 @@ static bool build_world(struct world *world, const char *source, const char *fla
 	world->strings = interner_new();
 	world->symbolizer = symbolizer_new(world->strings);
 	return !shell("cd %s && gcc -w -O2 %s -o whole.so tables.c "
-		      "-Wl,--unresolved-symbols=ignore-all -Wl,-e,0 -nostartfiles 2>/dev/null && "
+		      "-Wl,--unresolved-symbols=ignore-all -Wl,-e,0,--build-id=none -nostartfiles "
+		      "2>/dev/null && "
 		      "strip -o stripped.so whole.so",
 		      world->folder, flags);
 }
