@@ -118,9 +118,14 @@ bool image_is_object(const struct elf_image *image, uint64_t type)
 	       !(count >> 32 & 0xffff);
 }
 
+/* `start`: below it is nothing. Most words of an executable that is not relocated are no pointers.
+ */
 static void each_text_of(const struct elf_image *image, const struct image_segment *segment,
-			 void (*visit)(void *, uint64_t, const char *), void *context)
+			 uint64_t start, void (*visit)(void *, uint64_t, const char *),
+			 void *context)
 {
+	const uint8_t *words = segment->words ? segment->words : segment->bytes;
+
 	for (uint64_t at = segment->start; segment->end - at >= 8; at += 8) {
 		if (segment->pointer && at % 512 == segment->start % 512 &&
 		    segment->end - at >= 512 &&
@@ -128,8 +133,10 @@ static void each_text_of(const struct elf_image *image, const struct image_segme
 			at += 504; /* 64 words without any pointer among them */
 			continue;
 		}
-		const char *text =
-			is_pointer(segment, at) ? image_text(image, image_word(image, at)) : NULL;
+		const uint64_t word = read_word(words + (at - segment->start));
+		if (word < start || word >= image->end || !is_pointer(segment, at))
+			continue;
+		const char *text = image_text(image, word);
 		if (text)
 			visit(context, at, text);
 	}
@@ -138,8 +145,13 @@ static void each_text_of(const struct elf_image *image, const struct image_segme
 void image_each_text(const struct elf_image *image,
 		     void (*visit)(void *context, uint64_t place, const char *text), void *context)
 {
+	uint64_t start = UINT64_MAX;
+
 	for (size_t i = 0; i < image->count; i++)
-		each_text_of(image, &image->segments[i], visit, context);
+		if (start > image->segments[i].start)
+			start = image->segments[i].start;
+	for (size_t i = 0; i < image->count; i++)
+		each_text_of(image, &image->segments[i], start, visit, context);
 }
 
 /* ---- loading ------------------------------------------------------------------------------ */

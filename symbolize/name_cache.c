@@ -104,11 +104,21 @@ static uint32_t checksum(const struct cache_header *header, const struct stated_
 	return (uint32_t)crc32(sum, (const Bytef *)names->texts, (uInt)names->texts_size);
 }
 
+/* Printable ASCII, as nearly all names are: clean UTF-8 without a closer look. */
+static bool is_plain(const char *text)
+{
+	while (*text >= ' ' && *text <= '~')
+		text++;
+	return !*text;
+}
+
 static bool is_text(const struct stated_names *names, uint32_t at, bool may_be_empty)
 {
 	if (at >= names->texts_size || (!at && !may_be_empty))
 		return false;
 	const char *text = names->texts + at;
+	if (*text && is_plain(text))
+		return true;
 	_cleanup_strbuf_ struct strbuf clean;
 	strbuf_init(&clean);
 	utf8_add_clean(&clean, text, strlen(text));
