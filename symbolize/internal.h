@@ -115,22 +115,32 @@ bool fde_table_search(Elf *elf, const struct elf_bytes *eh_frame, uint64_t pc,
 /* Adds all ranges; value: offset of the unit in .debug_info. */
 void arange_table_add(struct interval_list *list, const struct elf_bytes *bytes);
 
-/* ---- compressed debug sections: lazy_dwarf.c ---------------------------------------------- */
+/* ---- large debug sections: lazy_dwarf.c --------------------------------------------------- */
 
 struct lazy_dwarf;
 
 /*
  * An image of the debug sections of a file (fd stays open as long), filled in as units are asked
- * for. NULL: they are not compressed, small, or of a kind that has to be inflated whole. *image is
- * to be ended before lazy_dwarf_free.
+ * for. NULL: they are small, or of a kind that has to be read whole. *image is to be ended before
+ * lazy_dwarf_free.
  */
 struct lazy_dwarf *lazy_dwarf_new(int fd, Elf *elf, Elf **image);
 void lazy_dwarf_free(struct lazy_dwarf *lazy); /* NULL accepted */
 
-/* Fills in the unit at an offset of .debug_info and all before it; false: it is not there, or it
- * refers to other units. The same for a table of .debug_line. */
+/* Fills in the unit at an offset of .debug_info and what libdw looks at before it; false: it is not
+ * there, or it refers to other units. The same for a table of .debug_line. */
 bool lazy_dwarf_need_unit(struct lazy_dwarf *lazy, uint64_t offset);
 bool lazy_dwarf_need_lines(struct lazy_dwarf *lazy, uint64_t offset);
+
+/* Fills in the headers and first DIEs of all units, or more. */
+bool lazy_dwarf_need_heads(struct lazy_dwarf *lazy);
+
+/* Fills in the text that libdw gave out. At most so many bytes may be looked at; `limit`: it is not
+ * in .debug_str. */
+size_t lazy_dwarf_text(struct lazy_dwarf *lazy, const char *text, size_t limit);
+
+/* Bytes of memory that would be free again if it were opened anew, libdw's included, about. */
+size_t lazy_dwarf_cost(const struct lazy_dwarf *lazy);
 
 /* Fills in all; false: the file is damaged. */
 bool lazy_dwarf_fill(struct lazy_dwarf *lazy);
@@ -189,6 +199,7 @@ struct unit {
 	Dwarf_Die die;
 	struct split_unit *split; /* of a skeleton, once looked for */
 	bool looked_for_split;
+	bool looked_for, missing; /* of the index: whether more than its head can be had */
 	bool scanned, scanned_bodies;
 	struct interval_list functions; /* value: offset of the DIE */
 };

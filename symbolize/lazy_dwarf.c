@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From an ELF file with compressed debug sections to an ELF image in memory in which .debug_info,
- * .debug_line and .debug_abbrev are inflated only as far as units are asked for: libdw would
- * inflate them whole, which takes longer than all the rest when a few addresses of libc are named.
+ * From an ELF file to an ELF image in memory in which the large debug sections are filled in only
+ * as far as units are asked for. libdw would inflate compressed ones whole, which takes longer than
+ * all the rest when a few addresses of libc are named, and would read others whole, which takes
+ * hundreds of megabytes for a large C++ library: of those the pieces that are needed are read.
  * The image has the sections in their full size from the start (memory that is not written costs
  * nothing), so what libdw has remembered of it stays true as it fills up. Must never let libdw look
- * beyond what is inflated: units that refer to others are refused, then everything has to be filled
- * in.
+ * beyond what is filled in: units that refer to others are refused, then everything has to be.
  */
 #include <dwarf.h>
-#include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #include "base/alloc.h"
 #include "symbolize/internal.h"
+#include "symbolize/lazy_section.h"
 
-enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_OTHER, SECTION_COUNT = 10 };
+enum { SECTION_INFO, SECTION_LINE, SECTION_ABBREV, SECTION_STR, SECTION_OTHER, SECTION_COUNT = 10 };
 enum {
-	INPUT_SIZE = 64 << 10,
+	UNIT_HEAD = 4 << 10, /* a unit's header and first DIE, which libdw looks at */
 	ABBREV_STEP = 8 << 10,
-	DEFLATE_LIMIT = 1100 /* times smaller, at best */
+	TEXT_STEP = 4 << 10,
+	LINE_COST = 18, /* libdw makes so many bytes of each byte of .debug_line */
 };
-static const uint64_t IMAGE_LIMIT = UINT64_C(1) << 31, MIN_SIZE = 256 << 10;
+static const uint64_t MIN_SIZE = 256 << 10;
 
 static const char *const names[SECTION_COUNT] = {
 	".debug_info",	      ".debug_line",	 ".debug_abbrev", ".debug_str",
@@ -34,19 +33,11 @@ static const char *const names[SECTION_COUNT] = {
 	".debug_str_offsets", ".debug_addr",
 };
 
-struct lazy_section {
-	bool compressed, failed;
-	uint64_t at, end; /* what of the file is still to be read */
-	uint8_t *out;
-	uint64_t size, done; /* of out */
-	z_stream stream;
-	uint8_t *input;
-};
-
 struct lazy_dwarf {
 	int fd;
 	uint8_t *image;
 	size_t image_size;
+	uint64_t heads; /* of .debug_info, in pieces: all units before have their heads there */
 	struct lazy_section sections[SECTION_COUNT];
 };
 
@@ -56,97 +47,11 @@ struct image_head {
 	char names[256];
 };
 
-/* ---- one section -------------------------------------------------------------------------- */
-
-static bool read_fully(int fd, uint64_t at, uint8_t *buffer, size_t size)
-{
-	while (size) {
-		const ssize_t got = pread(fd, buffer, size, (off_t)at);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return false;
-		buffer += got;
-		at += (uint64_t)got;
-		size -= (size_t)got;
-	}
-	return true;
-}
-
-static bool refill(struct lazy_section *section, int fd)
-{
-	const uint64_t left = section->end - section->at;
-	const size_t size = left < INPUT_SIZE ? (size_t)left : INPUT_SIZE;
-
-	if (!size || !read_fully(fd, section->at, section->input, size))
-		return false;
-	section->at += size;
-	section->stream.next_in = section->input;
-	section->stream.avail_in = (uInt)size;
-	return true;
-}
-
-/* Inflates up to `limit` bytes; the checksum at the end is not looked at: mostly it is not read. */
-static bool inflate_to(struct lazy_section *section, int fd, uint64_t limit)
-{
-	while (section->done < limit) {
-		const uint64_t room = limit - section->done;
-		z_stream *stream = &section->stream;
-		if (!stream->avail_in && !refill(section, fd))
-			return false;
-		stream->next_out = section->out + section->done;
-		stream->avail_out = room < INT32_MAX ? (uInt)room : INT32_MAX;
-		const int status = inflate(stream, Z_NO_FLUSH);
-		section->done = (uint64_t)(stream->next_out - section->out);
-		if (status != Z_OK && (status != Z_STREAM_END || section->done < limit))
-			return false;
-	}
-	return true;
-}
+/* ---- the image ---------------------------------------------------------------------------- */
 
 static bool need(struct lazy_dwarf *lazy, int index, uint64_t start, uint64_t size)
 {
-	struct lazy_section *section = &lazy->sections[index];
-
-	if (start > section->size || size > section->size - start || section->failed)
-		return false;
-	if (start + size <= section->done)
-		return true;
-	if (section->compressed)
-		section->failed = !inflate_to(section, lazy->fd, start + size);
-	else if (read_fully(lazy->fd, section->at, section->out, section->size))
-		section->done = section->size;
-	else
-		section->failed = true;
-	return !section->failed;
-}
-
-/* Where the section is and how large it will be; false: this is not for us. */
-static bool plan_section(struct lazy_section *section, int fd, const GElf_Shdr *header)
-{
-	struct {
-		Elf64_Chdr compression;
-		uint8_t zlib[2];
-	} start;
-
-	section->at = header->sh_offset;
-	section->size = header->sh_size;
-	if (header->sh_offset > INT64_MAX || header->sh_size > INT64_MAX - header->sh_offset)
-		return false;
-	section->end = section->at + header->sh_size;
-	section->compressed = header->sh_flags & SHF_COMPRESSED;
-	if (!section->compressed)
-		return section->size < IMAGE_LIMIT;
-	const size_t head = sizeof(start.compression) + sizeof(start.zlib);
-	if (header->sh_size < head || !read_fully(fd, section->at, (uint8_t *)&start, head))
-		return false;
-	/* RFC 1950: method 8 in the low four bits; bit 5 of the second byte: a dictionary */
-	if (start.compression.ch_type != ELFCOMPRESS_ZLIB || (start.zlib[0] & 0x0f) != 8 ||
-	    start.zlib[1] & 0x20 || start.compression.ch_size / DEFLATE_LIMIT > header->sh_size)
-		return false;
-	section->at += head;
-	section->size = start.compression.ch_size;
-	return section->size < IMAGE_LIMIT;
+	return lazy_section_need(&lazy->sections[index], lazy->fd, start, size);
 }
 
 static bool plan(struct lazy_dwarf *lazy, Elf *elf)
@@ -155,14 +60,11 @@ static bool plan(struct lazy_dwarf *lazy, Elf *elf)
 		GElf_Shdr header;
 		if (!elf_find_section(elf, names[i], &header) || header.sh_type == SHT_NOBITS)
 			continue;
-		if (!plan_section(&lazy->sections[i], lazy->fd, &header))
+		if (!lazy_section_plan(&lazy->sections[i], lazy->fd, &header))
 			return false;
 	}
-	const struct lazy_section *info = &lazy->sections[SECTION_INFO];
-	return info->compressed && info->size >= MIN_SIZE;
+	return lazy->sections[SECTION_INFO].size >= MIN_SIZE;
 }
-
-/* ---- the image ---------------------------------------------------------------------------- */
 
 static uint64_t aligned(uint64_t size)
 {
@@ -205,35 +107,51 @@ static void describe(struct lazy_dwarf *lazy, struct image_head *head)
 			     .sh_addralign = 1};
 }
 
-static bool start_streams(struct lazy_dwarf *lazy)
+static bool start_section(struct lazy_dwarf *lazy, int index)
 {
-	for (int i = 0; i < SECTION_COUNT; i++) {
-		struct lazy_section *section = &lazy->sections[i];
-		if (!section->compressed)
-			continue;
-		if (inflateInit2(&section->stream, -MAX_WBITS) != Z_OK)
+	struct lazy_section *section = &lazy->sections[index];
+	const bool large = index == SECTION_INFO || index == SECTION_LINE || index == SECTION_STR;
+
+	if (!lazy_section_start(section, large))
+		return false;
+	if (section->compressed && index < SECTION_STR)
+		return true;
+	/* libdw looks for the end of the last string. */
+	return section->pieces ? need(lazy, index, section->size - 1, 1)
+			       : need(lazy, index, 0, section->size);
+}
+
+/* All but the large ones are there from the start. */
+static bool start_sections(struct lazy_dwarf *lazy)
+{
+	for (int i = 0; i < SECTION_COUNT; i++)
+		if (!start_section(lazy, i))
 			return false;
-		section->input = alloc_zeroed(1, INPUT_SIZE);
-	}
-	/* All but the large ones are there from the start. */
-	for (int i = SECTION_OTHER; i < SECTION_COUNT; i++)
-		if (!need(lazy, i, 0, lazy->sections[i].size))
-			return false;
+	/* Page faults would take a tenth of the time. Of pieces it would be megabytes for each. */
+	if (lazy->sections[SECTION_INFO].compressed)
+		madvise(lazy->image, lazy->image_size, MADV_HUGEPAGE);
 	return true;
+}
+
+static bool leads_out_of_file(Elf *elf)
+{
+	GElf_Shdr header;
+
+	return elf_find_section(elf, ".gnu_debugaltlink", &header) ||
+	       elf_find_section(elf, ".debug_types", &header);
 }
 
 struct lazy_dwarf *lazy_dwarf_new(int fd, Elf *elf, Elf **image)
 {
 	struct lazy_dwarf *lazy = alloc_zeroed(1, sizeof(*lazy));
 	uint64_t size = aligned(sizeof(struct image_head));
-	struct elf_bytes link;
 
 	lazy->fd = fd;
-	if (fd < 0 || elf_section_bytes(elf, ".gnu_debugaltlink", &link) || !plan(lazy, elf))
+	if (fd < 0 || leads_out_of_file(elf) || !plan(lazy, elf))
 		goto refuse;
 	for (int i = 0; i < SECTION_COUNT; i++)
 		size += aligned(lazy->sections[i].size);
-	if (size > IMAGE_LIMIT)
+	if (size > LAZY_IMAGE_LIMIT)
 		goto refuse;
 	/* May fail: a file names the size. */
 	lazy->image_size = size;
@@ -243,9 +161,8 @@ struct lazy_dwarf *lazy_dwarf_new(int fd, Elf *elf, Elf **image)
 		lazy->image = NULL;
 		goto refuse;
 	}
-	madvise(lazy->image, size, MADV_HUGEPAGE); /* page faults would take a tenth of the time */
 	describe(lazy, (struct image_head *)lazy->image);
-	if (!start_streams(lazy))
+	if (!start_sections(lazy))
 		goto refuse;
 	*image = elf_memory((char *)lazy->image, size);
 	if (*image)
@@ -259,12 +176,8 @@ void lazy_dwarf_free(struct lazy_dwarf *lazy)
 {
 	if (!lazy)
 		return;
-	for (int i = 0; i < SECTION_COUNT; i++) {
-		struct lazy_section *section = &lazy->sections[i];
-		if (section->compressed)
-			inflateEnd(&section->stream); /* harmless where none was started */
-		free(section->input);
-	}
+	for (int i = 0; i < SECTION_COUNT; i++)
+		lazy_section_release(&lazy->sections[i]);
 	if (lazy->image)
 		munmap(lazy->image, lazy->image_size);
 	free(lazy);
@@ -290,7 +203,7 @@ static uint64_t number_at(const struct lazy_section *section, uint64_t at, size_
 }
 
 /* Units and line tables both start with their length, in 4 bytes or, after ~0, in 8 more. */
-static bool need_unit(struct lazy_dwarf *lazy, int index, uint64_t start, uint64_t *body,
+static bool unit_size(struct lazy_dwarf *lazy, int index, uint64_t start, uint64_t *body,
 		      uint64_t *length)
 {
 	if (!need(lazy, index, start, 12))
@@ -301,19 +214,24 @@ static bool need_unit(struct lazy_dwarf *lazy, int index, uint64_t start, uint64
 		*length = number_at(&lazy->sections[index], start + 4, 8);
 		*body = start + 12;
 	}
-	return need(lazy, index, *body, *length);
+	return *length <= lazy->sections[index].size;
 }
 
-/* A number of .debug_abbrev. */
-static bool take_uleb(struct lazy_dwarf *lazy, uint64_t *at, uint64_t *value)
+static bool need_unit(struct lazy_dwarf *lazy, int index, uint64_t start, uint64_t *body,
+		      uint64_t *length)
 {
-	const struct lazy_section *section = &lazy->sections[SECTION_ABBREV];
+	return unit_size(lazy, index, start, body, length) && need(lazy, index, *body, *length);
+}
+
+static bool take_uleb(struct lazy_dwarf *lazy, int index, uint64_t *at, uint64_t *value)
+{
+	const struct lazy_section *section = &lazy->sections[index];
 
 	*value = 0;
 	for (unsigned shift = 0; *at < section->size; shift += 7) {
 		const uint64_t left = section->size - *at;
 		if (*at >= section->done &&
-		    !need(lazy, SECTION_ABBREV, *at, left < ABBREV_STEP ? left : ABBREV_STEP))
+		    !need(lazy, index, *at, left < ABBREV_STEP ? left : ABBREV_STEP))
 			return false;
 		const uint8_t byte = section->out[(*at)++];
 		if (shift < 64)
@@ -344,15 +262,17 @@ static bool stays_inside(struct lazy_dwarf *lazy, uint64_t at)
 {
 	uint64_t code, tag, name, form, ignored;
 
-	while (take_uleb(lazy, &at, &code)) {
+	while (take_uleb(lazy, SECTION_ABBREV, &at, &code)) {
 		if (!code)
 			return true;
-		if (!take_uleb(lazy, &at, &tag))
+		if (!take_uleb(lazy, SECTION_ABBREV, &at, &tag))
 			return false;
 		at++; /* DW_CHILDREN_yes or no */
 		do {
-			if (!take_uleb(lazy, &at, &name) || !take_uleb(lazy, &at, &form) ||
-			    (form == DW_FORM_implicit_const && !take_uleb(lazy, &at, &ignored)) ||
+			if (!take_uleb(lazy, SECTION_ABBREV, &at, &name) ||
+			    !take_uleb(lazy, SECTION_ABBREV, &at, &form) ||
+			    (form == DW_FORM_implicit_const &&
+			     !take_uleb(lazy, SECTION_ABBREV, &at, &ignored)) ||
 			    leads_out(form))
 				return false;
 		} while (name || form);
@@ -360,21 +280,95 @@ static bool stays_inside(struct lazy_dwarf *lazy, uint64_t at)
 	return false;
 }
 
+/* libdw goes from the first unit to the one that it is asked for. */
+static bool need_heads(struct lazy_dwarf *lazy, uint64_t end)
+{
+	const struct lazy_section *info = &lazy->sections[SECTION_INFO];
+	uint64_t body, length;
+
+	while (info->pieces && lazy->heads < end && lazy->heads + 12 <= info->size) {
+		const uint64_t left = info->size - lazy->heads;
+		if (!need(lazy, SECTION_INFO, lazy->heads, left < UNIT_HEAD ? left : UNIT_HEAD) ||
+		    !unit_size(lazy, SECTION_INFO, lazy->heads, &body, &length))
+			return false;
+		lazy->heads = body + length;
+	}
+	return true;
+}
+
+bool lazy_dwarf_need_heads(struct lazy_dwarf *lazy)
+{
+	if (!lazy->sections[SECTION_INFO].pieces)
+		return lazy_dwarf_fill(lazy);
+	return need_heads(lazy, lazy->sections[SECTION_INFO].size);
+}
+
 bool lazy_dwarf_need_unit(struct lazy_dwarf *lazy, uint64_t offset)
 {
 	const struct lazy_section *info = &lazy->sections[SECTION_INFO];
 	uint64_t body, length;
 
-	if (!need_unit(lazy, SECTION_INFO, offset, &body, &length) || length < 16)
+	if (!need_heads(lazy, offset) || !need_unit(lazy, SECTION_INFO, offset, &body, &length) ||
+	    length < 16)
 		return false;
 	/* version; 5: type of unit, size of addresses; offset of the abbreviations */
 	const uint64_t field = body + (number_at(info, body, 2) >= 5 ? 4 : 2);
 	return stays_inside(lazy, number_at(info, field, body - offset == 4 ? 4 : 8));
 }
 
+/* In DWARF 5, of the table whose contents start here: names of folders are in .debug_str. Nobody
+ * keeps those of files in another way. */
+static bool names_are_elsewhere(struct lazy_dwarf *lazy, uint64_t body, bool large)
+{
+	const struct lazy_section *lines = &lazy->sections[SECTION_LINE];
+	/* version, sizes of addresses and segments, header_length, five bytes, opcode_base */
+	uint64_t at = body + 4 + (large ? 8 : 4) + 5, kind, form;
+
+	if (at >= lines->size || number_at(lines, body, 2) < 5)
+		return false;
+	at += lines->out[at] ? lines->out[at] : 1; /* itself, and a byte for each but the first */
+	for (int left = at < lines->size ? lines->out[at++] : 0; left > 0; left--)
+		if (!take_uleb(lazy, SECTION_LINE, &at, &kind) ||
+		    !take_uleb(lazy, SECTION_LINE, &at, &form) || form == DW_FORM_strp)
+			return true;
+	return false;
+}
+
 bool lazy_dwarf_need_lines(struct lazy_dwarf *lazy, uint64_t offset)
 {
+	const struct lazy_section *texts = &lazy->sections[SECTION_STR];
 	uint64_t body, length;
 
-	return need_unit(lazy, SECTION_LINE, offset, &body, &length);
+	return need_unit(lazy, SECTION_LINE, offset, &body, &length) &&
+	       (length < 16 || !names_are_elsewhere(lazy, body, body - offset > 4) ||
+		need(lazy, SECTION_STR, 0, texts->size));
+}
+
+size_t lazy_dwarf_text(struct lazy_dwarf *lazy, const char *text, size_t limit)
+{
+	const struct lazy_section *texts = &lazy->sections[SECTION_STR];
+	const uintptr_t start = (uintptr_t)texts->out, at = (uintptr_t)text;
+
+	if (!texts->out || at < start || at - start >= texts->size)
+		return limit;
+	uint64_t from = at - start, end = texts->size;
+	if (end - from > limit)
+		end = from + limit;
+	for (uint64_t to; from < end; from = to) {
+		to = (from / TEXT_STEP + 1) * TEXT_STEP < end ? (from / TEXT_STEP + 1) * TEXT_STEP
+							      : end;
+		if (!need(lazy, SECTION_STR, from, to - from))
+			return from - (at - start);
+		if (memchr(texts->out + from, '\0', to - from))
+			break;
+	}
+	return end - (at - start);
+}
+
+size_t lazy_dwarf_cost(const struct lazy_dwarf *lazy)
+{
+	if (lazy->sections[SECTION_INFO].compressed)
+		return 0; /* it would have to be inflated again from its start on */
+	return lazy->sections[SECTION_INFO].filled + lazy->sections[SECTION_STR].filled +
+	       LINE_COST * lazy->sections[SECTION_LINE].filled;
 }

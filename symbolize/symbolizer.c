@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@
 #ifndef ELFCOMPRESS_ZSTD
 #define ELFCOMPRESS_ZSTD 2
 #endif
+
+/* Bytes that the units of one module may take, if they can be had again. */
+enum { MOST_OF_UNITS = 32 << 20 };
 
 struct symbolizer {
 	struct interner *interner;
@@ -34,9 +38,12 @@ struct symbolizer {
 	struct debuginfod *debuginfod; /* NULL: not to be asked */
 	struct mini_debug mini;
 	struct debug_problems problems; /* of all modules so far */
-	struct lazy_dwarf *lazy;	/* what info reads, where that is compressed */
+	struct lazy_dwarf *lazy;	/* what info reads, where that is large */
 	Elf *lazy_elf;
+	Elf *debug_elf; /* the file that has .debug_info */
+	int debug_fd;
 	struct debug_info info;
+	uint64_t last_pc, lookups, turns_back; /* of the module: are addresses in order? */
 	struct symbol_table symbols;
 	struct elf_bytes eh_frame;
 	bool walked; /* the FDEs of .eh_frame are in the list */
@@ -58,19 +65,26 @@ struct symbolizer *symbolizer_new(struct interner *interner)
 	return symbolizer;
 }
 
-static void close_module(struct symbolizer *symbolizer)
+static void end_dwarf(struct symbolizer *symbolizer)
 {
 	Dwarf *dwarf = symbolizer->info.dwarf;
 
 	debug_info_release(&symbolizer->info);
+	if (dwarf)
+		dwarf_end(dwarf);
+	elf_end(symbolizer->lazy_elf);
+	symbolizer->lazy_elf = NULL;
+	lazy_dwarf_free(symbolizer->lazy);
+	symbolizer->lazy = NULL;
+}
+
+static void close_module(struct symbolizer *symbolizer)
+{
+	end_dwarf(symbolizer);
 	symbol_table_release(&symbolizer->symbols);
 	interval_list_release(&symbolizer->fdes);
 	stated_names_release(&symbolizer->stated);
 	image_release(&symbolizer->code);
-	if (dwarf)
-		dwarf_end(dwarf);
-	elf_end(symbolizer->lazy_elf);
-	lazy_dwarf_free(symbolizer->lazy);
 	debug_files_release(&symbolizer->files);
 	mini_debug_close(&symbolizer->mini);
 	elf_end(symbolizer->elf);
@@ -207,12 +221,27 @@ static bool texts_have_an_end(Elf *elf)
 	       !bytes.data[bytes.size - 1];
 }
 
+static Dwarf *begin_dwarf(struct symbolizer *symbolizer, Elf *elf, int fd)
+{
+	symbolizer->debug_elf = elf;
+	symbolizer->debug_fd = fd;
+	symbolizer->lazy = lazy_dwarf_new(fd, elf, &symbolizer->lazy_elf);
+	if (symbolizer->lazy)
+		elf = symbolizer->lazy_elf;
+	else
+		elf_hide_unused(elf);
+	Dwarf *dwarf = texts_have_an_end(elf) ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+	if (dwarf)
+		debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy, symbolizer->path,
+				symbolizer->root_fd);
+	return dwarf;
+}
+
 /* The file that has .debug_info: the module itself, its debug file, or (lines only) neither. */
 static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
 	Elf *elf = symbolizer->elf;
 	int fd = symbolizer->fd;
-	Dwarf *dwarf;
 
 	if (!has_content(elf, ".debug_info") && !has_content(elf, ".zdebug_info")) {
 		if (!debug_files_find(&symbolizer->files, module, elf) &&
@@ -221,19 +250,33 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 		elf = symbolizer->files.debug.elf;
 		fd = symbolizer->files.debug.fd;
 	}
-	symbolizer->lazy = lazy_dwarf_new(fd, elf, &symbolizer->lazy_elf);
-	if (symbolizer->lazy)
-		elf = symbolizer->lazy_elf;
-	else
-		elf_hide_unused(elf);
-	dwarf = texts_have_an_end(elf) ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+	Dwarf *dwarf = begin_dwarf(symbolizer, elf, fd);
 	if (dwarf && !debug_files_set_alternate(&symbolizer->files, module, dwarf))
 		note(symbolizer, DEBUG_PROBLEM_ALTERNATE, module->path);
-	if (dwarf)
-		debug_info_init(&symbolizer->info, dwarf, elf, symbolizer->lazy, symbolizer->path,
-				symbolizer->root_fd);
 	if (!symbolizer->info.info)
 		note(symbolizer, problem_of(elf), module->path);
+}
+
+/*
+ * What libdw has made of a large library's units is hundreds of megabytes. When addresses come in
+ * their order, most units are done with once the next one is asked for: then all is let go of now
+ * and then. In another order that would only take time, again and again.
+ */
+static void forget_units(struct symbolizer *symbolizer, uint64_t pc)
+{
+	const struct debug_info old = symbolizer->info;
+
+	symbolizer->lookups++;
+	symbolizer->turns_back += pc < symbolizer->last_pc;
+	symbolizer->last_pc = pc;
+	if (!symbolizer->lazy || lazy_dwarf_cost(symbolizer->lazy) < MOST_OF_UNITS ||
+	    symbolizer->turns_back > symbolizer->lookups / 8)
+		return;
+	end_dwarf(symbolizer);
+	malloc_trim(0);
+	begin_dwarf(symbolizer, symbolizer->debug_elf, symbolizer->debug_fd);
+	symbolizer->info.budget = old.budget; /* no file keeps us busy for long */
+	symbolizer->info.split_count = old.split_count;
 }
 
 bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_module *module,
@@ -459,6 +502,7 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 		build_tables(symbolizer);
 	struct interval range;
 	const struct interval *fde = find_fde(symbolizer, pc, &range) ? &range : NULL;
+	forget_units(symbolizer, pc);
 	inline_chain_resolve(&symbolizer->info, symbolizer->interner, pc, result);
 	if (symbolizer->info.dwo_missing)
 		note_missing_dwo(symbolizer);

@@ -90,6 +90,8 @@ const char *debug_info_string(const struct debug_info *info, const char *text, s
 		return NULL;
 	limit = left_in(info->info, info->info_end, text, limit);
 	limit = left_in(info->line_texts, info->line_texts_end, text, limit);
+	if (info->lazy)
+		limit = lazy_dwarf_text(info->lazy, text, limit);
 	if (info->split && split_unit_left(info->split, text) < limit)
 		limit = split_unit_left(info->split, text);
 	*size = strnlen(text, limit);
@@ -205,7 +207,7 @@ static void index_units(struct debug_info *info)
 	uint8_t type;
 
 	info->indexed = true;
-	if (info->lazy && !lazy_dwarf_fill(info->lazy))
+	if (info->lazy && !lazy_dwarf_need_heads(info->lazy))
 		return;
 	/* No sub-DIE is asked for: libdw would look for .dwo files by itself. */
 	while (info->unit_count < MAX_UNITS && debug_info_spend(info) &&
@@ -230,6 +232,30 @@ static void index_units(struct debug_info *info)
 	interval_sort(&info->ranges);
 }
 
+/* Where its line table is not there yet, it gets there now. */
+static bool need_lines(struct debug_info *info, Dwarf_Die *unit)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word offset;
+
+	return !info->lazy ||
+	       dwarf_formudata(dwarf_attr(unit, DW_AT_stmt_list, &attribute), &offset) ||
+	       lazy_dwarf_need_lines(info->lazy, offset);
+}
+
+/* Of a unit in the index there may be no more than its head. */
+static struct unit *open_indexed(struct debug_info *info, struct unit *unit)
+{
+	if (info->lazy && !unit->looked_for) {
+		const Dwarf_Off offset = dwarf_dieoffset(&unit->die) - dwarf_cuoffset(&unit->die);
+		unit->looked_for = true;
+		unit->missing = (!lazy_dwarf_need_unit(info->lazy, offset) &&
+				 !lazy_dwarf_fill(info->lazy)) ||
+				!need_lines(info, &unit->die);
+	}
+	return unit->missing ? NULL : unit;
+}
+
 struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *position)
 {
 	if (!info->dwarf)
@@ -240,18 +266,7 @@ struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *posit
 	if (at < 0)
 		return NULL;
 	*position = (size_t)at;
-	return &info->units[info->ranges.items[at].value];
-}
-
-/* Where its line table is not there yet, it gets there now. */
-static bool need_lines(struct debug_info *info, Dwarf_Die *unit)
-{
-	Dwarf_Attribute attribute;
-	Dwarf_Word offset;
-
-	return !info->lazy ||
-	       dwarf_formudata(dwarf_attr(unit, DW_AT_stmt_list, &attribute), &offset) ||
-	       lazy_dwarf_need_lines(info->lazy, offset);
+	return open_indexed(info, &info->units[info->ranges.items[at].value]);
 }
 
 static struct unit *open_hinted(struct debug_info *info, uint64_t offset)
