@@ -175,6 +175,9 @@ static void split_units_are_found(void **state)
 	}
 	expect_all("g++ -O2 -g -gsplit-dwarf -fPIC -c -o y.o y.cc && g++ -shared -o full.so y.o && "
 		   "cp full.so x.so", true);
+	/* Where the compiler put it, which is not beside the module. */
+	expect_all("mkdir -p obj && gcc -O2 -g -gsplit-dwarf -fPIC -c -o obj/x.o x.c && "
+		   "gcc -shared -o full.so obj/x.o && cp full.so x.so && rm -f *.dwo", false);
 	/* Moved away, together with the module. */
 	expect_all("mkdir -p sub && cd sub && gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o ../x.c && "
 		   "gcc -shared -o ../full.so x.o && cp ../full.so ../x.so && mv x.dwo ..", false);
@@ -241,8 +244,11 @@ static void split_units_tell_what_whole_ones_tell(void **state)
 		size_t inlined = 0;
 		snprintf(text, sizeof(text),
 			 "echo 'int before(int x) { return x * 3; }' | gcc -O2 -fPIC -x c -c -o b.o - && "
-			 "%s -g -O2 -fPIC -c -o x.o && gcc -shared -o full.so b.o x.o && "
-			 "%s -gsplit-dwarf -O2 -fPIC -c -o x.o && gcc -shared -o x.so b.o x.o",
+			 /* another unit, with ranges before ours */
+			 "gcc -gdwarf-4 -O2 -fPIC -c -o c.o -Dfirst=one -Dsecond=two -Dsink=a -Dother=b "
+			 "pieces.c && "
+			 "%s -g -O2 -fPIC -c -o x.o && gcc -shared -o full.so b.o c.o x.o && "
+			 "%s -gsplit-dwarf -O2 -fPIC -c -o x.o && gcc -shared -o x.so b.o c.o x.o",
 			 ways[i], ways[i]);
 		if (!build(text)) {
 			printf("skip: this machine cannot do: %s\n", text);
@@ -279,6 +285,8 @@ static void symbols_inside_of_a_stripped_file_are_found(void **state)
 		expect("mini", &hidden);
 }
 
+#define MINI GCC "-o full.so x.c && objcopy --only-keep-debug full.so mini && strip -o x.so full.so && "
+
 static const struct {
 	const char *name, *commands, *problem;
 } problems[] = {
@@ -299,6 +307,10 @@ static const struct {
 	{"a fifo in place of the .dwo", "gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o x.c && "
 	 "gcc -shared -o full.so x.o && cp full.so x.so && rm -f *.dwo && mkfifo x.dwo",
 	 "a .dwo file is not here"},
+	{"symbols of 40 MB in a few KB", MINI "truncate -s 40M mini && xz -f -0 mini && "
+	 "objcopy --add-section .gnu_debugdata=mini.xz x.so", "damaged"},
+	{"a .gnu_debugdata without its end", MINI "xz -f mini && head -c -8 mini.xz > cut && "
+	 "objcopy --add-section .gnu_debugdata=cut x.so", "damaged"},
 	{"damaged .gnu_debugdata", GCC "-o full.so x.c && strip -o x.so full.so && echo no > bad && "
 	 "objcopy --add-section .gnu_debugdata=bad x.so", "damaged"},
 };
