@@ -106,10 +106,11 @@ static void report_written(const struct recording *recording, const struct optio
 		strbuf_add_text(&more, "nothing was stopped: stacks may be torn");
 	else
 		strbuf_printf(&more, "target stopped %.1f %%", 100 * pacing.stopped_share);
-	log_info("wrote %s: %s samples, %llu threads, %.0f %% native; %s late, %s torn, "
+	log_info("wrote %s: %s samples, %llu thread%s, %.0f %% native; %s late, %s torn, "
 		 "%s salvaged, %s guessed, %s gone%s",
 		 strcmp(output->path, "-") == 0 ? "standard output" : output->path,
 		 grouped(counts->samples, samples), (unsigned long long)counts->threads,
+		 counts->threads == 1 ? "" : "s",
 		 share(counts->native_samples, counts->samples), grouped(counts->late, late),
 		 grouped(counts->torn, torn), grouped(counts->salvaged, salvaged),
 		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text);
