@@ -279,15 +279,16 @@ struct walk_room {
 };
 void walk_room_release(struct walk_room *room);
 
-/*
- * Reads the thread state and follows its frames. Slices as in python_stack_read; `scan` is for
- * touching, which has but the innermost, or none: the stack above the newest record is searched as
- * a whole.
- */
+/* Reads the thread state and follows its frames. Slices as in python_stack_read. */
 bool MUST_CHECK walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
 			   remote_addr tstate, const struct python_slice *slices,
-			   size_t slice_count, bool scan, struct walk_room *room,
-			   struct error *error);
+			   size_t slice_count, struct walk_room *room, struct error *error);
+
+/* The same for python_stack_touch: without slices, the stack above the newest record is searched as
+ * a whole. */
+bool MUST_CHECK walk_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
+			   remote_addr tstate, const struct python_native *native,
+			   struct walk_room *room, struct error *error);
 
 /* Reads what decoding will need of the code objects of a walk's frames, those that are known
  * excepted (stack.c). */

@@ -113,8 +113,8 @@ bool python_look_take(struct python_look *look, const struct python_view *view, 
 {
 	look->layout = &view->runtime->layout;
 	look->tstate = view->tstate;
-	bool well = walk_stack(view->runtime, view->memory, view->tstate, NULL, 0, false,
-			       &look->room, error);
+	bool well =
+		walk_stack(view->runtime, view->memory, view->tstate, NULL, 0, &look->room, error);
 	note_frames(look, view->recent);
 	if (!well)
 		return false;

@@ -88,10 +88,15 @@ const char *python_thread_name(const struct python_runtime *runtime,
  * chunks, frames, the identity of each code object, who holds the GIL, whether the collector runs.
  * `memory` is the taker's recording reader; nothing is returned but success. `known` (may be NULL)
  * tells which code objects are known already; of others all that python_code_read needs is read,
- * too, and they are added. `innermost`: the innermost native frame, its CFA a mere bound; NULL when
- * the registers are not known. Allocates nothing after warm-up except for unknown code objects.
+ * too, and they are added. `native`: what is known of the native stack; NULL: nothing. Allocates
+ * nothing after warm-up except for unknown code objects.
  */
 struct python_slice;
+struct python_native {
+	const struct python_slice *innermost; /* its CFA a mere bound; NULL: no registers */
+	remote_addr end;		      /* no frame stands there or above; 0: not known */
+};
+
 struct python_known_codes;
 struct python_known_codes *python_known_codes_new(void);
 void python_known_codes_free(struct python_known_codes *known);
@@ -102,7 +107,7 @@ void python_known_codes_clear(struct python_known_codes *known);
 
 bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
 				   const struct memory_reader *memory, remote_addr tstate,
-				   const struct python_slice *innermost,
+				   const struct python_native *native,
 				   struct python_known_codes *known, struct error *error);
 
 /* A code object, decoded once. Owned by the cache, valid for its life. Strings are clean UTF-8. */

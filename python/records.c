@@ -148,9 +148,12 @@ static bool find_inner(struct walk *walk, remote_addr newest, const struct entry
 {
 	remote_addr low = (newest + walk->layout->cframe_size + 7) & ~(remote_addr)7;
 	remote_addr end = outer->address == walk->root ? 0 : outer->address;
-	if (walk->scan)
+	if (walk->scan) {
+		if (end == 0)
+			end = walk->end;
 		return (end == 0 || end > low) &&
 		       find_in_slice(walk, low, end, outer, visited, found);
+	}
 	for (size_t i = walk->slice_count; i-- > 0;) {
 		const struct python_slice *slice = &walk->slices[i];
 		remote_addr sp = (slice->sp + 7) & ~(remote_addr)7;

@@ -151,14 +151,16 @@ bool python_stack_finish(const struct python_runtime *runtime, const struct memo
 }
 
 bool python_stack_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
-			remote_addr tstate, const struct python_slice *innermost,
+			remote_addr tstate, const struct python_native *native,
 			struct python_known_codes *known, struct error *error)
 {
+	static const struct python_native nothing;
+	if (!native)
+		native = &nothing;
 	struct python_known_codes *own = known ? NULL : python_known_codes_new();
 	struct python_known_codes *codes = known ? known : own;
 	struct walk_room *room = &codes->room;
-	bool ok = walk_stack(runtime, memory, tstate, innermost, innermost != NULL, true, room,
-			     error) &&
+	bool ok = walk_touch(runtime, memory, tstate, native, room, error) &&
 		  python_codes_read(runtime, memory, codes, room, error) &&
 		  python_stack_finish(runtime, memory, tstate, codes, room, error);
 	python_known_codes_free(own);
@@ -256,7 +258,7 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	struct state_words state;
 	stack->count = stack->activation_count = 0;
 	memset(room->tstate, 0, sizeof(room->tstate));
-	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, false, room, error);
+	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, room, error);
 	learn_codes(runtime, memory, room, codes);
 	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);
 	stack->native_thread_id =

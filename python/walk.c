@@ -417,31 +417,51 @@ static bool follow(struct walk *walk, struct error *error)
 	return error_set(error, ERROR_UNSUPPORTED, "unknown frame chain");
 }
 
-bool walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
-		remote_addr tstate, const struct python_slice *slices, size_t slice_count,
-		bool scan, struct walk_room *room, struct error *error)
+static bool follow_all(struct walk *walk, remote_addr tstate, struct error *error)
 {
-	const struct python_layout *layout = &runtime->layout;
-	struct walk walk = {
-		.runtime = runtime,
-		.layout = layout,
-		.memory = memory,
-		.slices = scan ? NULL : slices,
-		.slice_count = scan ? 0 : slice_count,
-		.scan = scan,
-		.innermost = slice_count ? slices : NULL,
-		.room = room,
-	};
-	reset_room(room);
-	if (!memory_read(memory, tstate, room->tstate, layout->tstate_size, error))
+	const struct python_layout *layout = walk->layout;
+	reset_room(walk->room);
+	if (!memory_read(walk->memory, tstate, walk->room->tstate, layout->tstate_size, error))
 		return false;
-	list_chunks(&walk);
+	list_chunks(walk);
 	if (layout->tstate_root_cframe != LAYOUT_ABSENT)
-		walk.root = tstate + layout->tstate_root_cframe;
+		walk->root = tstate + layout->tstate_root_cframe;
 	struct error cause = {0};
-	if (follow(&walk, &cause))
+	if (follow(walk, &cause))
 		return true;
 	/* What a stale pointer leads to may well be unmapped: that is not the thread's end. */
 	bool lost = cause.kind == ERROR_GONE || cause.kind == ERROR_ABSENT;
 	return error_set(error, lost ? ERROR_TORN : cause.kind, "%s", cause.message);
+}
+
+bool walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
+		remote_addr tstate, const struct python_slice *slices, size_t slice_count,
+		struct walk_room *room, struct error *error)
+{
+	struct walk walk = {
+		.runtime = runtime,
+		.layout = &runtime->layout,
+		.memory = memory,
+		.slices = slices,
+		.slice_count = slice_count,
+		.innermost = slice_count ? slices : NULL,
+		.room = room,
+	};
+	return follow_all(&walk, tstate, error);
+}
+
+bool walk_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
+		remote_addr tstate, const struct python_native *native, struct walk_room *room,
+		struct error *error)
+{
+	struct walk walk = {
+		.runtime = runtime,
+		.layout = &runtime->layout,
+		.memory = memory,
+		.scan = true,
+		.innermost = native->innermost,
+		.end = native->end,
+		.room = room,
+	};
+	return follow_all(&walk, tstate, error);
 }

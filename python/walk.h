@@ -23,6 +23,7 @@ struct walk {
 	size_t slice_count;
 	bool scan;
 	const struct python_slice *innermost; /* slices[0], or as much of it as touching knows */
+	remote_addr end;		      /* of the native stack; 0: not known */
 	struct walk_room *room;
 	remote_addr root;      /* &tstate->root_cframe */
 	remote_addr stack_top; /* the data stack holds nothing at and above it */

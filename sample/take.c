@@ -129,13 +129,16 @@ static bool describe_innermost(const struct raw_sample *raw, struct python_slice
 static void copy_python(const struct taker *taker, struct raw_sample *raw)
 {
 	struct python_slice innermost;
-	bool known = describe_innermost(raw, &innermost);
+	const struct python_native native = {
+		.innermost = describe_innermost(raw, &innermost) ? &innermost : NULL,
+		.end = raw_sample_end_of(raw, raw->registers.value[REGISTER_RSP]),
+	};
 	raw->runtime = taker->runtime;
 	for (uint32_t i = 0; i < raw->tstate_count && taker->runtime; i++) {
 		/* What could not be read is missing in the copy, too: the decoder says TORN. */
 		struct error ignored;
-		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i],
-					known ? &innermost : NULL, taker->known, &ignored))
+		if (!python_stack_touch(taker->runtime, &raw->reader, raw->tstates[i], &native,
+					taker->known, &ignored))
 			continue;
 	}
 }

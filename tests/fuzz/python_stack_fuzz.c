@@ -61,8 +61,9 @@ static void read_it(struct world *world, unsigned how)
 	struct python_recent recent = {.outermost = frame_at(world, 0)};
 	const struct python_view view = {&world->runtime, &world->reader, TSTATE, known, &recent};
 	struct error error;
+	const struct python_native native = {slices, how & LOOK ? slices[0].cfa : 0};
 	bool well = python_stack_touch(&world->runtime, &world->reader, TSTATE,
-				       how & WITH_SLICES ? slices : NULL, known, &error);
+				       how & WITH_SLICES ? &native : NULL, known, &error);
 	if (how & LOOK) {
 		struct python_look *look = python_look_new();
 		well = python_look_take(look, &view, &error) &&

@@ -200,6 +200,7 @@ static void records_are_rebuilt_from_the_root(void **state)
 					     STACK + 1,
 					     (remote_addr)TSTATE + layout->tstate_root_cframe};
 		put64(world, record_at(2) + layout->cframe_current_frame, 0x55);
+		bool searched = false;
 		for (size_t i = 0; i < sizeof(stale) / sizeof(*stale); i++) {
 			put64(world, record_at(2) + layout->cframe_previous, stale[i]);
 			/* A spilled copy of the address is no record. */
@@ -214,7 +215,15 @@ static void records_are_rebuilt_from_the_root(void **state)
 			world->only_copied = true;
 			expect_stack(world, true, "| f3 f2 | f1 f0 ");
 			world->only_copied = false;
+			/* It does not read on where the stack is known to end. */
+			const struct python_native native = {.end = STACK + 0x8000};
+			memset(world->copied, 0, sizeof(world->copied));
+			assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE,
+						       &native, NULL, &world->error));
+			searched |= world->copied[native.end - 1];
+			assert_int_equal(world->copied[native.end], 0);
 		}
+		assert_true(searched);
 		put64(world, record_at(2) + layout->cframe_previous, 0x123456789);
 		expect_failure(world, false, ERROR_TORN);
 		release_world(world);
