@@ -110,10 +110,10 @@ static void report_written(const struct recording *recording, const struct optio
 		 "%s salvaged, %s guessed, %s gone%s",
 		 strcmp(output->path, "-") == 0 ? "standard output" : output->path,
 		 grouped(counts->samples, samples), (unsigned long long)counts->threads,
-		 counts->threads == 1 ? "" : "s",
-		 share(counts->native_samples, counts->samples), grouped(counts->late, late),
-		 grouped(counts->torn, torn), grouped(counts->salvaged, salvaged),
-		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text);
+		 counts->threads == 1 ? "" : "s", share(counts->native_samples, counts->samples),
+		 grouped(counts->late, late), grouped(counts->torn, torn),
+		 grouped(counts->salvaged, salvaged), grouped(counts->guessed, guessed),
+		 grouped(counts->gone, gone), more.text);
 	strbuf_release(&more);
 }
 
