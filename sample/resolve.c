@@ -457,6 +457,7 @@ static void name_one(struct resolver *resolver, uint32_t id, const struct raw_fr
 }
 
 struct order {
+	uint64_t offset;
 	uint32_t id, module;
 };
 
@@ -465,6 +466,8 @@ static int by_module(const void *left, const void *right)
 	const struct order *a = left, *b = right;
 	if (a->module != b->module)
 		return a->module < b->module ? -1 : 1;
+	if (a->offset != b->offset)
+		return a->offset < b->offset ? -1 : 1;
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
@@ -502,8 +505,8 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 		else if (raw->kind == RAW_KERNEL)
 			name_kernel(resolver, (uint32_t)id, raw);
 		else
-			order[natives++] =
-				(struct order){(uint32_t)id, raw->module ? raw->module->id + 1 : 0};
+			order[natives++] = (struct order){raw->offset, (uint32_t)id,
+							  raw->module ? raw->module->id + 1 : 0};
 	}
 	name_natives(resolver, table, order, natives, unwinder);
 	free(order);
