@@ -15,7 +15,7 @@
 
 enum {
 	INDEX_SIZE = 2 * RAW_MAX_RANGES,
-	FIRST_INDEX_SIZE = 4096,
+	FIRST_INDEX_SIZE = 512,
 	GATHER = 1024,
 	SMALL = 1 << 20,   /* bytes that a sample may keep for ever */
 	PATIENCE = 64,	   /* small samples in a row before a large one's memory is given back */

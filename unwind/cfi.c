@@ -34,6 +34,7 @@ static uint64_t take(struct input *in, size_t size)
 		in->failed = true;
 		return 0;
 	}
+	section_need(in->section, in->at, size);
 	memcpy(&value, in->section->bytes + in->at, size);
 	in->at += size;
 	return value;

@@ -126,8 +126,8 @@ static struct frame_index *frame_index_new(const struct module *module)
 	} else if (size > CFI_SECTION_LIMIT) {
 		size = CFI_SECTION_LIMIT;
 	}
-	index->eh_frame.bytes = vaddr ? load_image(module, vaddr, size) : NULL;
-	index->eh_frame.size = index->eh_frame.bytes ? size : 0;
+	if (vaddr)
+		section_open(&index->eh_frame, module, vaddr, size);
 	index->eh_frame.start = module->load_bias + vaddr;
 	index->eh_frame_vaddr = vaddr;
 	if (!index->table)
@@ -140,7 +140,7 @@ void frame_index_free(void *cache)
 	struct frame_index *const index = cache;
 	if (!index)
 		return;
-	free(index->eh_frame.bytes);
+	section_close(&index->eh_frame);
 	free(index->debug_frame.bytes);
 	free(index->header);
 	free(index->walked.entries);

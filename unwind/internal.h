@@ -18,7 +18,26 @@ struct cfi_section {
 	uint8_t *bytes;	   /* zero-padded to a multiple of 8; NULL: none */
 	size_t size;	   /* without the padding */
 	remote_addr start; /* where libunwind sees the bytes */
+	/* Read from the file by pages as they are needed: of megabytes few are. NULL: all is there.
+	 */
+	uint8_t *loaded; /* one for each page */
+	const struct module *module;
+	uint64_t vaddr;
 };
+
+/* A section of the module's image, padded; its bytes are read when they are needed. */
+void section_open(struct cfi_section *section, const struct module *module, uint64_t vaddr,
+		  size_t size);
+void section_close(struct cfi_section *section);
+
+void section_load(const struct cfi_section *section, size_t at, size_t size);
+
+/* Before these bytes, which lie within the section and its padding, are looked at. */
+static inline void section_need(const struct cfi_section *section, size_t at, size_t size)
+{
+	if (section->loaded)
+		section_load(section, at, size);
+}
 
 struct cfi_fde {
 	size_t offset;		/* in the section */
@@ -87,11 +106,8 @@ enum row_kind {
 	ROW_BAD, /* corrupt unwind information */
 };
 
-/* libunwind's register state is 184 bytes on x86-64; 328 when built for the Microsoft ABI too. */
-#define ROW_STATE_SIZE 328
-
 struct unwind_row {
-	uint64_t state[ROW_STATE_SIZE / 8];
+	void *state;			   /* libunwind's register state, for ROW_FOUND */
 	const struct cfi_section *section; /* read when applied (expressions), or NULL */
 	remote_addr function;		   /* start of the FDE's code; 0: there is none */
 	enum row_kind kind;
@@ -112,6 +128,8 @@ struct unwinder {
 	struct table row_index; /* (address, enum row_key) -> index in rows, or an answer */
 	struct unwind_row *rows;
 	size_t row_count;
+	uint8_t *states; /* of those found: each of state_size bytes, which libunwind tells */
+	size_t state_count, state_size;
 	const struct cfi_section *building; /* section of the row being made, or NULL */
 	remote_addr building_fde;
 	const struct cfi_verdict *building_verdict;

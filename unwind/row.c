@@ -18,20 +18,31 @@
 #define ROW_LIMIT 16384
 
 struct wanted {
+	struct unwinder *unwinder;
 	remote_addr address;
 	struct unwind_row *row;
 	bool found;
 };
+
+/* 184 bytes on x86-64; 328 when libunwind is built for the Microsoft ABI, too. */
+static void *keep_state(struct unwinder *unwinder, const void *state, size_t size)
+{
+	if (!unwinder->states) {
+		unwinder->state_size = size;
+		unwinder->states = alloc_zeroed(ROW_LIMIT, size);
+	}
+	if (size != unwinder->state_size || unwinder->state_count == ROW_LIMIT)
+		return NULL;
+	return memcpy(unwinder->states + unwinder->state_count++ * size, state, size);
+}
 
 static int take_state(void *token, void *state, size_t size, unw_word_t start, unw_word_t end)
 {
 	struct wanted *const wanted = token;
 	if (wanted->address < start || wanted->address >= end)
 		return 0;
-	if (size > sizeof(wanted->row->state))
-		return -UNW_EINVAL;
-	memcpy(wanted->row->state, state, size);
-	wanted->found = true;
+	wanted->row->state = keep_state(wanted->unwinder, state, size);
+	wanted->found = wanted->row->state != NULL;
 	return -UNW_ESTOPUNWIND;
 }
 
@@ -40,7 +51,7 @@ static bool make_state(struct unwinder *unwinder, const struct cfi_section *sect
 		       const struct cfi_fde *fde, const struct cfi_verdict *verdict,
 		       remote_addr address, struct unwind_row *row)
 {
-	struct wanted wanted = {.address = address, .row = row};
+	struct wanted wanted = {.unwinder = unwinder, .address = address, .row = row};
 	const struct registers saved = unwinder->registers;
 	unw_cursor_t cursor;
 	unwinder->registers.value[REGISTER_RIP] = address;
@@ -103,7 +114,7 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 void rows_flush(struct unwinder *unwinder)
 {
 	table_clear(&unwinder->row_index);
-	unwinder->row_count = 0;
+	unwinder->row_count = unwinder->state_count = 0;
 }
 
 void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer)

@@ -35,6 +35,7 @@ void unwinder_free(struct unwinder *unwinder)
 		unw_destroy_addr_space(unwinder->space);
 	table_release(&unwinder->row_index);
 	free(unwinder->rows);
+	free(unwinder->states);
 	free(unwinder);
 }
 
@@ -80,7 +81,7 @@ static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *
 	const bool signal_frame = row->signal_frame;
 	unwinder->unknown_register = unwinder->missing_memory = false;
 	unwinder->section = row->section;
-	const int result = unw_apply_reg_state(&place->cursor, (void *)row->state);
+	const int result = unw_apply_reg_state(&place->cursor, row->state);
 	unwinder->section = NULL;
 	if (result < 0)
 		return unwinder->unknown_register ? UNWIND_END_REGISTER

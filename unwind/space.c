@@ -52,11 +52,13 @@ static bool read_section(const struct cfi_section *section, remote_addr address,
 	const uint64_t before = section->start - address;
 	if (address - section->start < section->size) {
 		/* The padding allows a whole word at the last byte. */
+		section_need(section, address - section->start, sizeof(*value));
 		memcpy(value, section->bytes + (address - section->start), sizeof(*value));
 		return true;
 	}
 	if (before >= sizeof(*value))
 		return false;
+	section_need(section, 0, sizeof(*value));
 	*value = 0; /* an aligned word that begins before the section */
 	memcpy((char *)value + before, section->bytes, sizeof(*value) - before);
 	return true;

@@ -130,7 +130,8 @@ static void programs_are_judged(void **state)
 		struct cfi_fde fde = {0};
 		size_t next;
 		const size_t at = build(&built, program);
-		const struct cfi_section section = { built.bytes, built.size, SECTION };
+		const struct cfi_section section = { .bytes = built.bytes, .size = built.size,
+						     .start = SECTION };
 		assert_int_equal(cfi_read(&section, 0, &fde, &next), CFI_OTHER);
 		assert_int_equal(next, at);
 		const bool good = cfi_read(&section, at, &fde, &next) == CFI_FDE &&
@@ -155,7 +156,7 @@ static void a_section_may_end_anywhere(void **state)
 		const size_t at = build(&built, &programs[i]);
 		for (size_t size = 0; size < built.size; size++) {
 			_cleanup_free_ uint8_t *bytes = malloc(size ? size : 1);
-			struct cfi_section section = { bytes, size, SECTION };
+			struct cfi_section section = { .bytes = bytes, .size = size, .start = SECTION };
 			struct cfi_fde fde;
 			size_t next;
 			memcpy(bytes, built.bytes, size);
