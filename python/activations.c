@@ -401,6 +401,13 @@ static void spread_records(const struct walk_room *room, const struct python_sli
 			records[at] = room->records[i].address;
 }
 
+/* Stripped, any of the interpreter's functions may be the one: what it holds decides. */
+static bool may_evaluate(const struct python_runtime *runtime, remote_addr pc)
+{
+	return python_runtime_has_eval(runtime) ? python_runtime_evaluates(runtime, pc)
+						: python_runtime_owns(runtime, pc);
+}
+
 void python_find_activations(const struct python_runtime *runtime,
 			     const struct memory_reader *memory, const struct python_slice *slices,
 			     size_t slice_count, struct walk_room *room)
@@ -410,8 +417,7 @@ void python_find_activations(const struct python_runtime *runtime,
 	prepare(&matcher);
 	spread_records(room, slices, slice_count, records);
 	for (size_t i = 0; i < slice_count; i++)
-		if (slices[i].cfa &&
-		    (records[i] || python_runtime_evaluates(runtime, slices[i].pc)))
+		if (slices[i].cfa && (records[i] || may_evaluate(runtime, slices[i].pc)))
 			add_candidate(&matcher, &slices[i], records[i] ? records[i] : slices[i].sp);
 	finish(&matcher, room);
 }

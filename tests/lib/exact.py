@@ -162,7 +162,7 @@ class Calls:
 
     One call a line: "CALLER > CALLEE" of frames as told_frames() has them, the caller's with its lines; a
     root is a line of its own. Below the last known frame only native code may stand that a system's
-    library has, or nameless code (PLT stubs) of the fixture's own modules, or any code of `modules`.
+    library has, or PLT stubs of the fixture's own modules (nameless or not), or any code of `modules`.
     """
 
     def __init__(self, lines, script, qualified, modules=()):
@@ -182,7 +182,8 @@ class Calls:
         _, name, _, module = frame
         file, _, _, _ = frame
         stem = (module or "").split(".")[0]
-        return is_leaf_native(frame) or stem in self.whole or (not name and stem in self.modules) or \
+        stub = not name or name.endswith("@plt")
+        return is_leaf_native(frame) or stem in self.whole or (stub and stem in self.modules) or \
             bool(self.whole and file and not file.endswith(".py"))
 
     def judge(self, stack):
