@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 /* A look at the list of threads may take that part of the time: it costs a microsecond a thread. */
-enum { LOOK_SHARE = 8 };
+enum { LOOK_SHARE = 32 };
 
 void slots_init(struct slots *slots)
 {

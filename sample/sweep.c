@@ -15,7 +15,7 @@ static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is t
  * Asleep is a thread that has not run for some looks. Those are looked at by turns, each once in
  * WAKE_NS; or more often while that takes no more than one part in LOOKS_SHARE of the time.
  */
-static const uint64_t WAKE_NS = 20000000;
+static const uint64_t WAKE_NS = 40000000;
 enum {
 	STILL_LOOKS = 4,
 	LOOK_NS = 1000, /* what a look costs: one read of /proc/TID/schedstat */

@@ -225,7 +225,8 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 	}
 	while (!atomic_load(&recorder->stop) && tracer_sleep(recorder->taker.tracer, deadline))
 		poll_events(recorder);
-	poll_events(recorder);
+	if (atomic_load(&recorder->stop))
+		poll_events(recorder);
 }
 
 static void tick(struct recorder *recorder)

@@ -35,6 +35,7 @@ enum {
 	TICK_NS = 4 * 1000 * 1000,	    /* how long a wait may be overdue */
 	ENDED_NS = 1000 * 1000,		    /* a stop takes 10 to 40 us; later, look at /proc */
 	SLEEP_LIMIT_NS = 100 * 1000 * 1000, /* should a SIGCHLD get lost, look then */
+	LOOK_NS = 20 * 1000 * 1000,	    /* and whatever was heard, look now and then */
 	SPIN_NS = 60 * 1000,		    /* of spinning for a stop on another CPU */
 	SPIN_RESTS = 32,		    /* stops without a spin after one in vain */
 };
@@ -54,6 +55,12 @@ struct tracer {
 	size_t count, capacity;
 	size_t events; /* of threads that have one to report */
 	bool process_ended, emptied;
+	/*
+	 * A SIGCHLD was taken, and not all reports after it. To ask for reports the kernel goes
+	 * through all traced threads: with a thousand of them that is not done at each tick.
+	 */
+	bool heard;
+	uint64_t looked_at;
 	int end_status;
 	bool has_tick;
 	timer_t tick;
@@ -279,13 +286,14 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void wait_signal(uint64_t ns)
+static void wait_signal(struct tracer *tracer, uint64_t ns)
 {
 	struct timespec timeout = {.tv_nsec = (long)ns};
 	sigset_t signals;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
-	sigtimedwait(&signals, NULL, &timeout);
+	/* One that got lost will be heard of when this takes long. */
+	tracer->heard |= sigtimedwait(&signals, NULL, &timeout) > 0 || ns >= SLEEP_LIMIT_NS;
 }
 
 /*
@@ -296,7 +304,7 @@ static void wait_signal(uint64_t ns)
 static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 {
 	if (!tracer->has_tick) {
-		wait_signal(TICK_NS);
+		wait_signal(tracer, TICK_NS);
 		return;
 	}
 	if (now >= tracer->tick_at) {
@@ -308,6 +316,7 @@ static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigwaitinfo(&signals, NULL);
+	tracer->heard = true;
 }
 
 /*
@@ -514,13 +523,18 @@ enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status)
 	return TRACER_NOTHING;
 }
 
-static bool something_waits(const struct tracer *tracer)
+static bool something_waits(struct tracer *tracer)
 {
 	siginfo_t info = {0};
 	if (tracer->events || tracer->process_ended)
 		return true;
-	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
-	       info.si_pid != 0;
+	uint64_t now = now_ns();
+	if (!tracer->heard && now - tracer->looked_at < LOOK_NS)
+		return false;
+	tracer->looked_at = now;
+	tracer->heard = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+			info.si_pid != 0;
+	return tracer->heard;
 }
 
 bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns)
@@ -533,6 +547,6 @@ bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns)
 		if (now >= deadline_ns)
 			return false;
 		uint64_t left = deadline_ns - now;
-		wait_signal(left < SLEEP_LIMIT_NS ? left : SLEEP_LIMIT_NS);
+		wait_signal(tracer, left < SLEEP_LIMIT_NS ? left : SLEEP_LIMIT_NS);
 	}
 }
