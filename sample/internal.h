@@ -352,7 +352,7 @@ void take_note_wait(const struct taker *taker, struct thread_slot *slot,
 enum take_result take_running(struct taker *taker, struct thread_slot *slot,
 			      struct raw_sample *raw);
 
-/* Copies a blocked thread without stopping it. */
+/* Copies a blocked thread without stopping it; notes in the slot how often it had run then. */
 enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 			      const struct target_wait *wait, struct raw_sample *raw);
 

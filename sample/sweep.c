@@ -116,16 +116,12 @@ static bool take(struct recorder *recorder, struct thread_slot *slot,
 		 const struct target_wait *wait)
 {
 	bool must_stop = wait->running || must_stop_all(&recorder->options);
-	uint64_t runs = 0;
-	bool has_runs = !must_stop && target_thread_runs(slot->files, &runs, NULL);
 	struct raw_sample *raw = queue_empty(&recorder->queue);
 	if (!raw)
 		return false;
 	take_note_wait(&recorder->taker, slot, wait);
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, wait, raw);
-	slot->blocked = has_runs && result == TAKE_OK && !raw->stopped && !raw->wait.running;
-	slot->blocked_runs = runs;
 	deliver(recorder, slot, raw, result);
 	return true;
 }
@@ -205,7 +201,8 @@ static uint64_t sweep_asleep(struct recorder *recorder, uint64_t now, uint64_t t
 		struct thread_slot *slot = slots->slots[recorder->next_asleep];
 		uint64_t ticks = tick - slot->looked_tick;
 		slot->looked_tick = tick;
-		if (counts(recorder, slot, now))
+		/* 0: another one woke, and this one has come to its place from before it. */
+		if (ticks > 0 && counts(recorder, slot, now))
 			dropped += look(recorder, slot, ticks);
 		if (slot->still == STILL_LOOKS)
 			recorder->next_asleep++;

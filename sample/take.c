@@ -265,8 +265,11 @@ static bool copy_blocked(const struct taker *taker, struct thread_slot *slot,
 	if (counted && !is_still_in(slot, wait))
 		return false;
 	copy_thread(taker, slot, raw);
-	return counted ? target_thread_runs(slot->files, &now, NULL) && now == runs
-		       : is_still_in(slot, wait);
+	if (!counted)
+		return is_still_in(slot, wait);
+	slot->blocked = target_thread_runs(slot->files, &now, NULL) && now == runs;
+	slot->blocked_runs = runs;
+	return slot->blocked;
 }
 
 enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
