@@ -17,7 +17,7 @@ struct thread_slot;
 enum {
 	QUEUE_SAMPLES = 256,
 	QUEUE_ENTRIES = 16384, /* a power of two; those that repeat a sample need no raw one */
-	QUEUE_BATCH = 64,
+	QUEUE_BATCH = 32,
 	QUEUE_BYTES = 64 << 20, /* waiting to be decoded, all together */
 	QUEUE_KEPT = 4 << 20,	/* in memory of raw samples that nobody needs at the moment */
 };

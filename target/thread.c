@@ -335,6 +335,16 @@ static bool parse_wait(const char *text, struct target_wait *wait)
 	return next_hex(&at, &wait->sp) && next_hex(&at, &wait->pc);
 }
 
+char target_thread_state(const struct target_thread_files *files)
+{
+	char text[TARGET_STAT_SIZE];
+	struct proc_stat stat;
+	if (!thread_read_look(files, -1, "stat", text, sizeof(text), NULL) ||
+	    !proc_parse_stat(text, &stat))
+		return 0;
+	return stat.state;
+}
+
 bool target_thread_wait(const struct target_thread_files *files, struct target_wait *wait,
 			struct error *error)
 {
@@ -345,6 +355,12 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 	if (!parse_wait(text, &found))
 		return error_set(error, ERROR_CORRUPT, "thread %d: cannot understand \"%.40s\"",
 				 (int)files->tid, text);
+	/*
+	 * Woken, but not yet on a CPU (TASK_WAKING: for some 20 us after each of our stops, when
+	 * its CPU went idle meanwhile): not blocked in anything.
+	 */
+	if (!found.running && found.number == -1 && target_thread_state(files) == 'R')
+		found = (struct target_wait){.running = true, .number = -1};
 	*wait = found;
 	return true;
 }
@@ -369,14 +385,4 @@ bool target_thread_runs(struct target_thread_files *files, uint64_t *runs, struc
 	}
 	*runs = value;
 	return true;
-}
-
-char target_thread_state(const struct target_thread_files *files)
-{
-	char text[TARGET_STAT_SIZE];
-	struct proc_stat stat;
-	if (!thread_read_look(files, -1, "stat", text, sizeof(text), NULL) ||
-	    !proc_parse_stat(text, &stat))
-		return 0;
-	return stat.state;
 }

@@ -584,6 +584,33 @@ static void a_killed_tracer_leaves_the_target_as_it_was(void **state)
 	end(pid);
 }
 
+/* A thread whose CPU went idle in the stop is on its way to run for some 20 us: not blocked. */
+static void a_thread_just_resumed_counts_as_running(void **state)
+{
+	(void)state;
+	enum { ROUNDS = 2000 };
+	pid_t pid = start(signal_body);
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct target_thread_files *files;
+	struct target_wait wait;
+	struct registers registers;
+	struct error error = {0};
+	assert_true(tracer_seize(tracer, pid, &error));
+	assert_true(target_thread_files_open(target, pid, &files, &error));
+	for (int round = 0; round < ROUNDS; round++) {
+		if (!tracer_stop(tracer, pid, PATIENCE_US, &registers, &error))
+			fail_msg("%s", error.message);
+		tracer_resume(tracer, pid);
+		assert_true(target_thread_wait(files, &wait, &error));
+		assert_true(wait.running);
+	}
+	target_thread_files_close(files);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
 static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
 {
 	(void)state;
@@ -625,6 +652,7 @@ int main(void)
 		TEST(the_end_of_the_process_gives_its_status),
 		TEST(a_process_outlives_its_first_thread),
 		TEST(a_killed_tracer_leaves_the_target_as_it_was),
+		TEST(a_thread_just_resumed_counts_as_running),
 		TEST(sleep_ends_at_the_deadline_when_nothing_comes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
