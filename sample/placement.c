@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How soon the taker runs: a late taker is a late sample. */
+/* How soon the taker runs (a late taker is a late sample), and where the worker does. */
 #include "sample/placement.h"
 
 #include <sched.h>
@@ -10,7 +10,10 @@
 
 #include "base/log.h"
 
-enum { SLICE_NS = 100000 };
+enum {
+	SLICE_NS = 100000,
+	TAKER_NICE = -10,
+};
 
 /* sched_setattr(2): glibc 2.36 does not declare it, and <linux/sched/types.h> clashes with it. */
 struct scheduling {
@@ -21,19 +24,38 @@ struct scheduling {
 	uint64_t runtime, deadline, period;
 };
 
-void placement_run_soon(void)
+/*
+ * Linux 6.12's EEVDF: a thread that asks for a short slice preempts a longer one when it wakes,
+ * instead of waiting up to 3 ms for that to use its slice up. Older kernels ignore the field.
+ */
+static bool be_prompt(int nice)
 {
-	/*
-	 * Linux 6.12's EEVDF: a thread that asks for a short slice preempts a longer one when it
-	 * wakes, instead of waiting up to 3 ms for the target to use its slice up. Older kernels
-	 * ignore the field.
-	 */
 	struct scheduling wanted = {
 		.size = sizeof(wanted),
 		.policy = SCHED_OTHER,
-		.nice = getpriority(PRIO_PROCESS, 0), /* as it is */
+		.nice = nice,
 		.runtime = SLICE_NS,
 	};
-	if (syscall(SYS_sched_setattr, 0, &wanted, 0) != 0)
+	return syscall(SYS_sched_setattr, 0, &wanted, 0) == 0;
+}
+
+void placement_run_soon(void)
+{
+	int nice = getpriority(PRIO_PROCESS, 0);
+	/* Who started us at another priority than the usual one meant it. */
+	if (nice == 0 && be_prompt(TAKER_NICE))
+		return;
+	if (!be_prompt(nice))
 		log_debug("sample", "cannot ask for a short scheduling slice");
+}
+
+void placement_stay_on(int cpu)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	if (cpu < 0 || cpu >= CPU_SETSIZE)
+		return;
+	CPU_SET((size_t)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		log_debug("sample", "cannot stay on CPU %d", cpu);
 }

@@ -43,6 +43,7 @@ struct recorder {
 	_Atomic uint64_t epoch; /* how often the target has executed another program */
 	_Atomic uint64_t late, gone, torn, uninterruptible, dropped;
 	_Atomic uint64_t ticks;
+	_Atomic int taker_cpu;				/* -1: not known yet */
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;
 	_Atomic remote_addr main_stack_end;
@@ -64,6 +65,7 @@ struct recorder {
 	struct profile_counts counts;
 	struct capture *capture;
 	uint64_t worker_epoch, opened_ns;
+	int worker_cpu; /* that it stays on; -1: none */
 	uint64_t seen_threads;
 	uint32_t pauses[PAUSE_BUCKETS + 1]; /* the last: longer */
 	uint64_t pause_count, pause_max_ns;

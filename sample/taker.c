@@ -8,6 +8,7 @@
  */
 #include "sample/recording.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -232,6 +233,7 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 static void tick(struct recorder *recorder)
 {
 	uint64_t now = clock_now_ns();
+	atomic_store(&recorder->taker_cpu, sched_getcpu());
 	follow_threads(recorder, now);
 	recorder_sweep(recorder, now);
 	atomic_fetch_add(&recorder->ticks, 1);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "sample/placement.h"
 
 static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
@@ -220,6 +221,15 @@ static void repeat(struct recorder *recorder, const struct thread_slot *slot, ui
 	profile_add_again(&recorder->raw, slot->last_node, ticks);
 }
 
+static void follow_taker(struct recorder *recorder)
+{
+	int cpu = atomic_load(&recorder->taker_cpu);
+	if (cpu == recorder->worker_cpu)
+		return;
+	recorder->worker_cpu = cpu;
+	placement_stay_on(cpu);
+}
+
 void *recorder_work(void *argument)
 {
 	struct recorder *recorder = argument;
@@ -229,6 +239,7 @@ void *recorder_work(void *argument)
 		bool found = queue_pop(&recorder->queue, PATIENCE_MS, &entry, &closed);
 		if (closed)
 			return NULL;
+		follow_taker(recorder);
 		pthread_mutex_lock(&recorder->lock);
 		try_open(recorder);
 		if (found && entry.raw)
