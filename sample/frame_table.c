@@ -6,57 +6,73 @@
 #include <string.h>
 
 #include "base/alloc.h"
-
-/* Keys of different kinds of frames must not meet: the kind stands in the top bits. */
-static uint64_t key_of(enum raw_frame_kind kind, uint64_t flags, uint64_t id)
-{
-	return (uint64_t)kind << 62 | flags << 56 | id;
-}
+#include "base/table.h"
 
 void frame_table_release(struct frame_table *table)
 {
 	free(table->frames);
-	table_release(&table->ids);
+	id_table_release(&table->ids);
 	memset(table, 0, sizeof(*table));
 }
 
-static uint32_t find_or_add(struct frame_table *table, uint64_t first, uint64_t second,
-			    const struct raw_frame *frame)
+static uint32_t find_or_add(struct frame_table *table, uint64_t hash, const struct raw_frame *frame,
+			    bool (*same)(const struct raw_frame *a, const struct raw_frame *b))
 {
+	struct id_search search = id_table_search(&table->ids, hash);
 	uint32_t id;
-	if (table_find(&table->ids, first, second, &id))
-		return id;
+	while (id_table_next(&table->ids, &search, &id))
+		if (table->frames[id].kind == frame->kind && same(&table->frames[id], frame))
+			return id;
 	table->frames = alloc_room(table->frames, &table->capacity, table->count + 1,
 				   sizeof(*table->frames));
 	id = (uint32_t)table->count++;
 	table->frames[id] = *frame;
-	table_put(&table->ids, first, second, id);
+	id_table_add(&table->ids, hash, id);
 	return id;
+}
+
+/* Outside every module the address says nothing: all such frames are one. */
+static bool same_native(const struct raw_frame *a, const struct raw_frame *b)
+{
+	return a->module == b->module && (!a->module || a->offset == b->offset) &&
+	       a->exact == b->exact && a->guessed == b->guessed &&
+	       a->interpreter == b->interpreter && a->hidden == b->hidden && a->idle == b->idle;
 }
 
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame)
 {
-	uint64_t flags = (uint64_t)frame->exact | (uint64_t)frame->guessed << 1 |
-			 (uint64_t)frame->interpreter << 2 | (uint64_t)frame->hidden << 3 |
-			 (uint64_t)frame->idle << 4;
-	uint64_t module = frame->module ? frame->module->id + 1 : 0;
-	/* Outside every module the address says nothing: all such frames are one. */
-	return find_or_add(table, key_of(RAW_NATIVE, flags, module),
-			   frame->module ? frame->offset : 0, frame);
+	const uint64_t hash = hash_pair(frame->module ? frame->module->id + 1 : 0,
+					frame->module ? frame->offset : 0);
+	return find_or_add(table, hash, frame, same_native);
+}
+
+static int32_t place_of(const struct raw_frame *frame)
+{
+	return frame->exact ? frame->instruction : frame->position.line;
+}
+
+static bool same_python(const struct raw_frame *a, const struct raw_frame *b)
+{
+	return a->code == b->code && a->exact == b->exact && a->idle == b->idle &&
+	       place_of(a) == place_of(b);
 }
 
 uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *frame)
 {
-	uint64_t flags = (uint64_t)frame->exact | (uint64_t)frame->idle << 1;
-	uint32_t place = (uint32_t)(frame->exact ? frame->instruction : frame->position.line);
-	return find_or_add(table, key_of(RAW_PYTHON, flags, place),
-			   (uint64_t)(uintptr_t)frame->code, frame);
+	const uint64_t hash =
+		hash_pair((uint64_t)(uintptr_t)frame->code, (uint32_t)place_of(frame));
+	return find_or_add(table, hash, frame, same_python);
+}
+
+static bool same_mark(const struct raw_frame *a, const struct raw_frame *b)
+{
+	return a->mark == b->mark;
 }
 
 static uint32_t named(struct frame_table *table, enum raw_frame_kind kind, const char *name)
 {
-	struct raw_frame frame = {.kind = kind, .mark = name};
-	return find_or_add(table, key_of(kind, 0, 0), (uint64_t)(uintptr_t)name, &frame);
+	struct raw_frame frame = {.kind = kind, .mark = name, .shown = name};
+	return find_or_add(table, hash_pair(kind, (uint64_t)(uintptr_t)name), &frame, same_mark);
 }
 
 uint32_t frame_table_mark(struct frame_table *table, const char *mark)

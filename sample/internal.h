@@ -461,22 +461,31 @@ enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK, RAW_KERNEL };
 /* One distinct frame as sampled: a code address of a module, or a line (`exact`: an instruction) of
  * a code object. */
 struct raw_frame {
-	enum raw_frame_kind kind;
-	struct module *module; /* NULL: a PC in no module */
-	uint64_t offset;       /* ELF address in the module */
-	bool exact, guessed, interpreter, hidden;
-	bool idle; /* the leaf of a thread that was blocked */
-	const struct python_code *code;
-	struct python_position position; /* beyond the line only where `exact` is set */
-	int32_t instruction;		 /* `exact`: tells frames apart in place of the line */
-	const char *mark;		 /* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame;
-					  * RAW_KERNEL: a function of the kernel */
+	enum raw_frame_kind kind : 8;
+	bool exact : 1, guessed : 1, interpreter : 1, hidden : 1;
+	bool idle : 1;	     /* the leaf of a thread that was blocked */
+	int32_t instruction; /* RAW_PYTHON, `exact`: tells frames apart in place of the line */
+	union {
+		struct {		       /* RAW_NATIVE */
+			struct module *module; /* NULL: a PC in no module */
+			uint64_t offset;       /* ELF address in the module */
+		};
+		struct { /* RAW_PYTHON */
+			const struct python_code *code;
+			struct python_position position; /* beyond the line only where `exact` */
+		};
+		/* RAW_MARK: "<gc>", "<gil wait>", a thread's root frame; RAW_KERNEL: a function of
+		 * the kernel. Shown may change; both are interned. */
+		struct {
+			const char *mark, *shown;
+		};
+	};
 };
 
 struct frame_table {
 	struct raw_frame *frames;
 	size_t count, capacity;
-	struct table ids;
+	struct id_table ids;
 };
 
 void frame_table_release(struct frame_table *table);

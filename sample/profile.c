@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/table.h"
 
 /* Node numbers are 32 bits; a tree that large is past any memory, but must not wrap round. */
 enum { MAX_NODES = 0x7ffffff0 };
@@ -28,7 +29,7 @@ static uint32_t add_node(struct profile *profile, uint32_t parent, uint32_t fram
 		.frame = frame,
 	};
 	if (id != parent + 1)
-		table_put(&profile->children, parent, frame, id);
+		id_table_add(&profile->children, hash_pair(parent, frame), id);
 	return id;
 }
 
@@ -36,8 +37,6 @@ void profile_init(struct profile *profile, struct interner *strings)
 {
 	memset(profile, 0, sizeof(*profile));
 	profile->strings = strings;
-	table_init(&profile->children);
-	table_init(&profile->frame_ids);
 	add_node(profile, PROFILE_NONE, PROFILE_NONE); /* PROFILE_ROOT */
 }
 
@@ -45,8 +44,8 @@ void profile_release(struct profile *profile)
 {
 	free(profile->frames);
 	free(profile->nodes);
-	table_release(&profile->children);
-	table_release(&profile->frame_ids);
+	id_table_release(&profile->children);
+	id_table_release(&profile->frame_ids);
 	memset(profile, 0, sizeof(*profile));
 }
 
@@ -78,17 +77,17 @@ static bool equal(const struct frame *a, const struct frame *b)
 
 uint32_t profile_frame(struct profile *profile, const struct frame *frame)
 {
-	/* Frames with the same hash are told apart by a running number, the pair's second half. */
-	uint64_t hash = frame_hash(frame), twin = 0;
+	const uint64_t hash = frame_hash(frame);
+	struct id_search search = id_table_search(&profile->frame_ids, hash);
 	uint32_t id;
-	for (; table_find(&profile->frame_ids, hash, twin, &id); twin++)
+	while (id_table_next(&profile->frame_ids, &search, &id))
 		if (equal(&profile->frames[id], frame))
 			return id;
 	profile->frames = alloc_room(profile->frames, &profile->frame_capacity,
 				     profile->frame_count + 1, sizeof(*profile->frames));
 	id = (uint32_t)profile->frame_count++;
 	profile->frames[id] = *frame;
-	table_put(&profile->frame_ids, hash, twin, id);
+	id_table_add(&profile->frame_ids, hash, id);
 	return id;
 }
 
@@ -102,7 +101,12 @@ static bool find_child(const struct profile *profile, uint32_t parent, uint32_t 
 		*child = next;
 		return true;
 	}
-	return table_find(&profile->children, parent, frame, child);
+	struct id_search search = id_table_search(&profile->children, hash_pair(parent, frame));
+	while (id_table_next(&profile->children, &search, child))
+		if (profile->nodes[*child].parent == parent &&
+		    profile->nodes[*child].frame == frame)
+			return true;
+	return false;
 }
 
 uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,

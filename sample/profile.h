@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/intern.h"
-#include "base/table.h"
+#include "base/id_table.h"
 #include "base/types.h"
 
 enum frame_kind {
@@ -110,8 +110,8 @@ struct profile {
 	size_t frame_count, frame_capacity;
 	struct profile_node *nodes;
 	size_t node_count, node_capacity;
-	struct table children;	/* (parent, frame) -> node, of those that are not parent + 1 */
-	struct table frame_ids; /* identity of a frame -> index */
+	struct id_table children; /* nodes that are not the one behind their parent */
+	struct id_table frame_ids;
 	struct profile_counts counts;
 	struct interner *strings; /* owned by the caller, outlives the profile */
 	/* what was recorded */

@@ -19,7 +19,7 @@ enum {
 	QUEUE_ENTRIES = 16384, /* a power of two; those that repeat a sample need no raw one */
 	QUEUE_BATCH = 32,
 	QUEUE_BYTES = 64 << 20, /* waiting to be decoded, all together */
-	QUEUE_KEPT = 4 << 20,	/* in memory of raw samples that nobody needs at the moment */
+	QUEUE_KEPT = 2 << 20,	/* in memory of raw samples that nobody needs at the moment */
 };
 
 /* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */

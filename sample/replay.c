@@ -374,7 +374,7 @@ static bool follow_record(struct replay *replay, uint32_t type, struct error *er
 		return read_jit(replay, error);
 	case CAPTURE_THREAD: {
 		uint32_t root = root_frame(replay, (pid_t)get(replay, 4));
-		replay->decoder.frames.frames[root].mark = get_text(replay);
+		replay->decoder.frames.frames[root].shown = get_text(replay);
 		return true;
 	}
 	case CAPTURE_SAMPLE:

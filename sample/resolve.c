@@ -132,16 +132,16 @@ static void name_python(struct resolver *resolver, uint32_t id, const struct raw
 
 static void name_mark(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
 {
-	bool thread = strncmp(raw->mark, "thread ", 7) == 0;
+	bool thread = strncmp(raw->shown, "thread ", 7) == 0;
 	struct named named = {
-		.frame = {.kind = thread ? FRAME_THREAD : FRAME_INTERPRETER, .name = raw->mark}};
+		.frame = {.kind = thread ? FRAME_THREAD : FRAME_INTERPRETER, .name = raw->shown}};
 	add_named(resolver, id, &named);
 }
 
 static void name_kernel(struct resolver *resolver, uint32_t id, const struct raw_frame *raw)
 {
 	struct named named = {.frame = {.kind = FRAME_KERNEL,
-					.name = clean(resolver, raw->mark),
+					.name = clean(resolver, raw->shown),
 					.module = intern_text(resolver->strings, "kernel")}};
 	named.frame.module_path = named.frame.module;
 	add_named(resolver, id, &named);

@@ -9,6 +9,7 @@
 
 #include <libunwind.h>
 
+#include "base/id_table.h"
 #include "base/table.h"
 #include "unwind/unwind.h"
 
@@ -128,8 +129,10 @@ struct unwinder {
 	struct table row_index; /* (address, enum row_key) -> index in rows, or an answer */
 	struct unwind_row *rows;
 	size_t row_count;
-	uint8_t *states; /* of those found: each of state_size bytes, which libunwind tells */
-	size_t state_count, state_size;
+	uint8_t *states; /* of those found, each once: of state_size bytes, which libunwind tells */
+	struct id_table state_ids;
+	uint32_t state_count;
+	size_t state_size;
 	const struct cfi_section *building; /* section of the row being made, or NULL */
 	remote_addr building_fde;
 	const struct cfi_verdict *building_verdict;

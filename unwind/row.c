@@ -24,16 +24,29 @@ struct wanted {
 	bool found;
 };
 
-/* 184 bytes on x86-64; 328 when libunwind is built for the Microsoft ABI, too. */
+/*
+ * 184 bytes on x86-64; 328 when libunwind is built for the Microsoft ABI, too. Most of a program's
+ * PCs share one of a few hundred states: each is kept once.
+ */
 static void *keep_state(struct unwinder *unwinder, const void *state, size_t size)
 {
 	if (!unwinder->states) {
 		unwinder->state_size = size;
 		unwinder->states = alloc_zeroed(ROW_LIMIT, size);
 	}
-	if (size != unwinder->state_size || unwinder->state_count == ROW_LIMIT)
+	if (size != unwinder->state_size)
 		return NULL;
-	return memcpy(unwinder->states + unwinder->state_count++ * size, state, size);
+	const uint64_t hash = hash_bytes(state, size);
+	struct id_search search = id_table_search(&unwinder->state_ids, hash);
+	uint32_t id;
+	while (id_table_next(&unwinder->state_ids, &search, &id))
+		if (memcmp(unwinder->states + id * size, state, size) == 0)
+			return unwinder->states + id * size;
+	if (unwinder->state_count == ROW_LIMIT)
+		return NULL;
+	id = unwinder->state_count++;
+	id_table_add(&unwinder->state_ids, hash, id);
+	return memcpy(unwinder->states + id * size, state, size);
 }
 
 static int take_state(void *token, void *state, size_t size, unw_word_t start, unw_word_t end)
@@ -114,6 +127,7 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 void rows_flush(struct unwinder *unwinder)
 {
 	table_clear(&unwinder->row_index);
+	id_table_clear(&unwinder->state_ids);
 	unwinder->row_count = unwinder->state_count = 0;
 }
 

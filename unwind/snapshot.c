@@ -36,6 +36,7 @@ void unwinder_free(struct unwinder *unwinder)
 	table_release(&unwinder->row_index);
 	free(unwinder->rows);
 	free(unwinder->states);
+	id_table_release(&unwinder->state_ids);
 	free(unwinder);
 }
 
