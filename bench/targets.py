@@ -17,14 +17,17 @@ PATIENCE = 60           # seconds until something is taken for stuck
 LEAST_GAP_NS = 2000     # shorter ones are the machine's own
 
 
+def compiled(source, name, *options):
+    """The path of what a C file of this folder becomes; made when that has changed."""
+    source, made = os.path.join(common.ROOT, "bench", source), os.path.join(common.BUILD, "bench", name)
+    if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(source):
+        os.makedirs(os.path.dirname(made), exist_ok=True)
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-g", *options, "-o", made, source], check=True)
+    return made
+
+
 def native_library():
-    """native_target.c, compiled when it has changed."""
-    source = os.path.join(common.ROOT, "bench", "native_target.c")
-    library = os.path.join(common.BUILD, "bench", "native_target.so")
-    if not os.path.exists(library) or os.path.getmtime(library) < os.path.getmtime(source):
-        os.makedirs(os.path.dirname(library), exist_ok=True)
-        subprocess.run(["cc", "-O2", "-g", "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
+    return compiled("native_target.c", "native_target.so", "-shared", "-fPIC")
 
 
 def copies_of_library(count):
