@@ -19,12 +19,24 @@ struct memory_reader {
 	 */
 	bool (*read)(const struct memory_reader *reader, remote_addr address, void *buffer,
 		     size_t size, struct error *error);
+	/*
+	 * The same bytes where they stand, until more of the memory is asked for than was ever
+	 * copied; NULL: they do not stand in one piece, read() may still have them. May be left
+	 * NULL itself: they stand nowhere.
+	 */
+	const void *(*view)(const struct memory_reader *reader, remote_addr address, size_t size);
 };
 
 static inline bool MUST_CHECK memory_read(const struct memory_reader *reader, remote_addr address,
 					  void *buffer, size_t size, struct error *error)
 {
 	return reader->read(reader, address, buffer, size, error);
+}
+
+static inline const void *memory_view(const struct memory_reader *reader, remote_addr address,
+				      size_t size)
+{
+	return reader->view ? reader->view(reader, address, size) : NULL;
 }
 
 static inline bool MUST_CHECK memory_read_u64(const struct memory_reader *reader,

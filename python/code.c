@@ -9,13 +9,24 @@
 #include "base/cleanup.h"
 #include "python/internal.h"
 
-enum { LINES_KEPT = 1 << 20 };
+enum {
+	LINES_KEPT = 1 << 20,
+	LINES_NEAR = 2048, /* a power of two */
+};
+
+/* What was asked for last in a slot. */
+struct near_line {
+	const struct python_code *code;
+	int32_t instruction, line;
+};
 
 struct python_code_cache {
 	struct interner *interner;
 	struct arena arena;	  /* codes and line tables */
 	struct table by_identity; /* (address, identity) -> index */
 	struct table lines;	  /* (index, instruction) -> line */
+	/* The same for those that stacks have again and again: without a hash worth the name. */
+	struct near_line near[LINES_NEAR];
 	struct python_code **codes;
 	size_t count, capacity;
 	struct walk_room room;
@@ -198,7 +209,7 @@ bool python_code_resolve(struct python_code_cache *cache, const struct python_ru
 	return true;
 }
 
-int32_t python_code_line(struct python_code_cache *cache, const struct python_code *code,
+static int32_t find_line(struct python_code_cache *cache, const struct python_code *code,
 			 enum python_line_format format, int32_t instruction)
 {
 	uint32_t line;
@@ -210,4 +221,15 @@ int32_t python_code_line(struct python_code_cache *cache, const struct python_co
 		table_clear(&cache->lines);
 	table_put(&cache->lines, code->id, (uint32_t)instruction, line);
 	return (int32_t)line;
+}
+
+int32_t python_code_line(struct python_code_cache *cache, const struct python_code *code,
+			 enum python_line_format format, int32_t instruction)
+{
+	const uint32_t slot = (code->id * 61 + (uint32_t)instruction / 2) % LINES_NEAR;
+	struct near_line *near = &cache->near[slot];
+	if (near->code != code || near->instruction != instruction)
+		*near = (struct near_line){code, instruction,
+					   find_line(cache, code, format, instruction)};
+	return near->line;
 }

@@ -239,8 +239,10 @@ struct code_slot {
 
 struct raw_chunk {
 	remote_addr address;
-	size_t length;	     /* of all of it */
-	size_t size, offset; /* of the part in use, and of its copy in walk_room.bytes */
+	size_t length;	      /* of all of it */
+	size_t size;	      /* of the part in use */
+	const uint8_t *bytes; /* where the reader has them; NULL: in walk_room.bytes, once copied */
+	size_t offset;	      /* there */
 	bool loaded;
 };
 

@@ -38,17 +38,6 @@ static void reset_room(struct walk_room *room)
 	}
 }
 
-bool walk_is_loop(struct loop_guard *guard, remote_addr address)
-{
-	if (guard->steps && address == guard->mark)
-		return true;
-	if (guard->steps++ == guard->next) {
-		guard->mark = address;
-		guard->next = guard->next ? guard->next * 2 : 1;
-	}
-	return guard->steps > MAX_FRAMES;
-}
-
 bool walk_loop_found(struct error *error)
 {
 	return error_set(error, ERROR_CORRUPT, "Python frames form a loop");
@@ -113,8 +102,9 @@ bool walk_push_frame(struct walk *walk, remote_addr address, int32_t instruction
 	struct walk_room *room = walk->room;
 	if (room->frame_count >= MAX_FRAMES)
 		return error_set(error, ERROR_CORRUPT, "more than %d Python frames", MAX_FRAMES);
-	room->frames = alloc_room(room->frames, &room->frame_capacity, room->frame_count + 1,
-				  sizeof(*room->frames));
+	if (room->frame_count == room->frame_capacity)
+		room->frames = alloc_room(room->frames, &room->frame_capacity,
+					  room->frame_count + 1, sizeof(*room->frames));
 	room->frames[room->frame_count++] = (struct walked_frame){address, instruction, code};
 	return true;
 }
@@ -159,8 +149,8 @@ static void list_chunks(struct walk *walk)
 		total += size;
 		room->chunks = alloc_room(room->chunks, &room->chunk_capacity,
 					  room->chunk_count + 1, sizeof(*room->chunks));
-		room->chunks[room->chunk_count++] =
-			(struct raw_chunk){address, size, used_size(walk, address, size), 0, false};
+		room->chunks[room->chunk_count++] = (struct raw_chunk){
+			.address = address, .length = size, .size = used_size(walk, address, size)};
 		address = field_u64(header, layout->chunk_previous);
 	}
 }
@@ -243,22 +233,29 @@ const struct raw_chunk *walk_find_chunk(struct walk *walk, remote_addr address)
 	return find_chunk(walk->room, address, 1);
 }
 
-/* The same, copied now if it has not been. */
-static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, size_t size)
+static void load_chunk(struct walk *walk, struct raw_chunk *chunk)
 {
 	struct walk_room *room = walk->room;
-	struct raw_chunk *chunk = find_chunk(room, address, size);
-	if (!chunk || chunk->loaded)
-		return chunk;
+	chunk->bytes = memory_view(walk->memory, chunk->address, chunk->size);
+	chunk->loaded = chunk->bytes != NULL;
+	if (chunk->loaded)
+		return;
 	room->bytes =
 		alloc_room(room->bytes, &room->byte_capacity, room->byte_count + chunk->size, 1);
 	chunk->offset = room->byte_count;
 	chunk->loaded = memory_read(walk->memory, chunk->address, room->bytes + chunk->offset,
 				    chunk->size, NULL);
-	if (!chunk->loaded)
-		return NULL;
-	room->byte_count += chunk->size;
-	return chunk;
+	if (chunk->loaded)
+		room->byte_count += chunk->size;
+}
+
+/* The same, copied now if it has not been. */
+static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, size_t size)
+{
+	struct raw_chunk *chunk = find_chunk(walk->room, address, size);
+	if (chunk && !chunk->loaded)
+		load_chunk(walk, chunk);
+	return chunk && chunk->loaded ? chunk : NULL;
 }
 
 /* The record's bytes, in the chunk that holds it or read into `own`; NULL: there are none. */
@@ -270,9 +267,16 @@ static const uint8_t *record_at(struct walk *walk, remote_addr address, uint8_t 
 				(unsigned long long)address);
 		return NULL;
 	}
-	const struct raw_chunk *chunk = chunk_of(walk, address, size);
-	if (chunk)
-		return walk->room->bytes + chunk->offset + (address - chunk->address);
+	const struct walk_room *room = walk->room;
+	/* Mostly the chunk that the last one was in. */
+	const struct raw_chunk *chunk =
+		room->chunk_hit < room->chunk_count ? &room->chunks[room->chunk_hit] : NULL;
+	if (!chunk || !chunk->loaded || !chunk_holds(chunk, address, size))
+		chunk = chunk_of(walk, address, size);
+	if (chunk) {
+		const uint8_t *start = chunk->bytes ? chunk->bytes : room->bytes + chunk->offset;
+		return start + (address - chunk->address);
+	}
 	return memory_read(walk->memory, address, own, size, error) ? own : NULL;
 }
 
@@ -289,7 +293,8 @@ bool walk_read_record(struct walk *walk, remote_addr address, void *record, size
 bool walk_is_dead(const struct walk *walk, const struct frame_view *frame)
 {
 	const struct walk_room *room = walk->room;
-	if (frame->owner != OWNED_BY_THREAD || room->chunk_count == 0)
+	if (frame->owner != OWNED_BY_THREAD || frame->address < walk->stack_top ||
+	    room->chunk_count == 0)
 		return false;
 	const struct raw_chunk *top = &room->chunks[0];
 	return walk->stack_top >= top->address && walk->stack_top <= top->address + top->size &&

@@ -45,7 +45,16 @@ struct frame_view {
 };
 
 /* A chain that comes back to where it was. */
-bool walk_is_loop(struct loop_guard *guard, remote_addr address);
+static inline bool walk_is_loop(struct loop_guard *guard, remote_addr address)
+{
+	if (guard->steps && address == guard->mark)
+		return true;
+	if (guard->steps++ == guard->next) {
+		guard->mark = address;
+		guard->next = guard->next ? guard->next * 2 : 1;
+	}
+	return guard->steps > MAX_FRAMES;
+}
 bool walk_loop_found(struct error *error); /* false, with CORRUPT */
 
 /* The index of the code object in room->codes; TORN when there is none at the address. */

@@ -178,38 +178,63 @@ static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer,
 	return true;
 }
 
-static bool read_raw(const struct memory_reader *reader, remote_addr address, void *buffer,
-		     size_t size, struct error *error)
+/* The reader is the sample's first member; reading it notes what was read, and may add to it. */
+static struct raw_sample *sample_of(const struct memory_reader *reader)
 {
-	/* The reader is the sample's first member; reading it notes what was read, and may add to
-	 * it. */
-	struct raw_sample *raw = (struct raw_sample *)(uintptr_t)reader;
+	return (struct raw_sample *)(uintptr_t)reader;
+}
+
+static void note_read(struct raw_sample *raw, remote_addr address, size_t size)
+{
 	if (raw->live && raw->read_count < raw->read_capacity)
 		raw->reads[raw->read_count++] = (struct target_range){address, size};
+}
+
+/* The range that holds all of these bytes; NULL: none. */
+static const struct raw_range *find_range(struct raw_sample *raw, remote_addr address, size_t size)
+{
 	const struct raw_range *range = find_span(raw, address, size);
 	if (!range)
 		range = find_exact(raw, address, size);
-	if (!range)
-		range = find_large(raw, address, size);
+	return range ? range : find_large(raw, address, size);
+}
+
+static const uint8_t *bytes_at(const struct raw_sample *raw, const struct raw_range *range,
+			       remote_addr address)
+{
+	return raw->bytes + range->offset + (address - range->address);
+}
+
+static bool read_raw(const struct memory_reader *reader, remote_addr address, void *buffer,
+		     size_t size, struct error *error)
+{
+	struct raw_sample *raw = sample_of(reader);
+	note_read(raw, address, size);
+	const struct raw_range *range = find_range(raw, address, size);
 	if (!range)
 		return read_live(raw, address, buffer, size, error);
-	memcpy(buffer, raw->bytes + range->offset + (address - range->address), size);
+	memcpy(buffer, bytes_at(raw, range, address), size);
 	return true;
+}
+
+static const void *view_raw(const struct memory_reader *reader, remote_addr address, size_t size)
+{
+	struct raw_sample *raw = sample_of(reader);
+	const struct raw_range *range = find_range(raw, address, size);
+	if (!range)
+		return NULL;
+	note_read(raw, address, size);
+	return bytes_at(raw, range, address);
 }
 
 bool raw_sample_holds(struct raw_sample *raw, remote_addr address, size_t size)
 {
-	return find_span(raw, address, size) || find_exact(raw, address, size) ||
-	       find_large(raw, address, size);
+	return find_range(raw, address, size) != NULL;
 }
 
 remote_addr raw_sample_end_of(struct raw_sample *raw, remote_addr address)
 {
-	const struct raw_range *range = find_span(raw, address, 1);
-	if (!range)
-		range = find_exact(raw, address, 1);
-	if (!range)
-		range = find_large(raw, address, 1);
+	const struct raw_range *range = find_range(raw, address, 1);
 	return range ? range->address + range->size : 0;
 }
 
@@ -217,6 +242,7 @@ struct raw_sample *raw_sample_new(void)
 {
 	struct raw_sample *raw = alloc_zeroed(1, sizeof(*raw));
 	raw->reader.read = read_raw;
+	raw->reader.view = view_raw;
 	raw->range_capacity = RAW_MAX_RANGES;
 	raw->byte_capacity = RAW_MAX_BYTES;
 	raw->read_capacity = RAW_MAX_READS;
@@ -455,6 +481,7 @@ static struct raw_sample *allocate_compact(const struct raw_sample *raw)
 							   large_bytes + raw->byte_count);
 	clone->compact = true;
 	clone->reader.read = read_raw;
+	clone->reader.view = view_raw;
 	clone->index = (struct raw_index *)(clone + 1);
 	clone->index_size = index_size;
 	clone->index_mask = index_size - 1;

@@ -90,7 +90,7 @@ static inline bool fuzz_memory_read(const struct memory_reader *reader, remote_a
 
 static inline struct fuzz_memory fuzz_memory_of(struct fuzz_input input)
 {
-	return (struct fuzz_memory){{fuzz_memory_read}, input};
+	return (struct fuzz_memory){{fuzz_memory_read, NULL}, input};
 }
 
 #ifdef FUZZ_REPLAY

@@ -75,7 +75,7 @@ static void unwind_in(struct module_table *table, struct module *module,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input input = {data, size};
-	struct fuzz_memory memory = {{read_stack}, fuzz_part(&input, fuzz_number(&input, 2))};
+	struct fuzz_memory memory = {{read_stack, NULL}, fuzz_part(&input, fuzz_number(&input, 2))};
 	struct module_table table;
 	struct module *module;
 	struct error error;

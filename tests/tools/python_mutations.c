@@ -286,7 +286,7 @@ static bool open_right(struct mutation *mutation, struct target *target, struct 
 		       struct error *error)
 {
 	module_table_init(&mutation->table);
-	mutation->memory = (struct patched){{patched_read}, target_memory(target), 0, 0};
+	mutation->memory = (struct patched){{patched_read, NULL}, target_memory(target), 0, 0};
 	if (!stop_all(target, tracer, error) ||
 	    !module_table_refresh(&mutation->table, target, NULL, error) ||
 	    !python_runtime_open(&mutation->table, &mutation->memory.reader, &mutation->runtime,

@@ -127,7 +127,7 @@ static bool show_thread(const struct python_runtime *runtime, const struct memor
 			const struct python_thread *thread, struct interner *interner, bool reads,
 			struct error *error)
 {
-	struct recorder recorder = {{recorder_read}, memory, NULL, 0, 0, 0, 0};
+	struct recorder recorder = {{recorder_read, NULL}, memory, NULL, 0, 0, 0, 0};
 	struct python_known_codes *known = python_known_codes_new();
 	struct python_code_cache *codes = python_code_cache_new(interner);
 	struct python_stack stack;

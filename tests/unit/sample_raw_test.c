@@ -51,6 +51,27 @@ static void a_large_range_serves_reads_inside_it(void **state)
 	assert_false(memory_read(&raw->reader, 0x5001, got, SIZE_MAX - 4, NULL));
 }
 
+/* Where they stand: the same bytes, and the sample notes that they were asked for. */
+static void a_view_is_of_the_bytes_that_reads_give(void **state)
+{
+	struct raw_sample *raw = *state;
+	uint8_t *bytes = raw_sample_add(raw, 0x5000, 4096);
+	for (size_t i = 0; i < 4096; i++)
+		bytes[i] = (uint8_t)i;
+	assert_ptr_equal(memory_view(&raw->reader, 0x5000, 4096), bytes);
+	assert_ptr_equal(memory_view(&raw->reader, 0x5000 + 4000, 96), bytes + 4000);
+	assert_null(memory_view(&raw->reader, 0x5000 + 4000, 97));
+	assert_null(memory_view(&raw->reader, 0x4fff, 2));
+	assert_null(memory_view(&raw->reader, 0x5001, SIZE_MAX - 4));
+	assert_int_equal(raw->read_count, 0);
+	raw->live = (const struct target *)raw; /* not read from */
+	assert_non_null(memory_view(&raw->reader, 0x5000, 8));
+	assert_null(memory_view(&raw->reader, 0x9000, 8));
+	assert_int_equal(raw->read_count, 1);
+	assert_int_equal(raw->reads[0].address, 0x5000);
+	raw->live = NULL;
+}
+
 static void a_reset_sample_holds_nothing(void **state)
 {
 	struct raw_sample *raw = *state;
@@ -189,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_copied_range_reads_back_exactly),
 		TEST(a_large_range_serves_reads_inside_it),
+		TEST(a_view_is_of_the_bytes_that_reads_give),
 		TEST(a_reset_sample_holds_nothing),
 		TEST(more_ranges_than_there_is_room_for_are_refused),
 		TEST(a_clone_reads_like_the_original),

@@ -36,7 +36,7 @@ static bool read_counted(const struct memory_reader *reader, remote_addr address
 	return memory_read(target_memory(self), address, buffer, size, error);
 }
 
-static const struct memory_reader counted = {read_counted};
+static const struct memory_reader counted = {.read = read_counted};
 
 struct list_entry {
 	struct list_entry *next, *previous;

@@ -211,7 +211,7 @@ static void unwind_damaged(const uint8_t *bytes, size_t size, unsigned short *se
 						 .protection = PROT_READ | PROT_EXEC,
 						 .module = module, .path = "damaged" };
 		const struct module_section *const text = module_section(module, ".text");
-		struct noise noise = { { read_noise }, seed, BIAS + text->vaddr, text->size };
+		struct noise noise = { { read_noise, NULL }, seed, BIAS + text->vaddr, text->size };
 		struct registers registers = { .known = (1u << REGISTER_COUNT) - 1 };
 		struct unwind_stack stack;
 		module_table_set_mappings(&table, &mapping, 1);

@@ -301,7 +301,7 @@ static void stop(struct child *child)
 	const struct mapping *const stack = module_table_find(&child->table, sp);
 	assert_non_null(stack);
 	free(child->copy.bytes);
-	child->copy = (struct copy){ { read_copy }, sp, NULL, stack->end - sp, NULL };
+	child->copy = (struct copy){ { read_copy, NULL }, sp, NULL, stack->end - sp, NULL };
 	child->copy.bytes = alloc_zeroed(child->copy.size, 1);
 	assert_true(memory_read(target_memory(child->target), sp, child->copy.bytes,
 				child->copy.size, NULL));
