@@ -43,6 +43,8 @@ void decoder_release(struct decoder *decoder)
 	unwinder_free(decoder->unwinder);
 	for (size_t i = 0; i < DECODER_RECALLS; i++)
 		unwind_recall_free(decoder->recalls[i]);
+	for (size_t i = 0; i < DECODER_MERGE_RECALLS; i++)
+		merge_recall_free(decoder->merge_recalls[i]);
 	module_table_release(&decoder->modules);
 	for (size_t i = 0; i < decoder->runtime_count; i++) {
 		python_runtime_free(decoder->runtimes[i]);
@@ -131,6 +133,15 @@ static struct unwind_recall *recall_of(struct decoder *decoder, pid_t tid)
 	struct unwind_recall **recall = &decoder->recalls[(unsigned)tid % DECODER_RECALLS];
 	if (!*recall)
 		*recall = unwind_recall_new();
+	return *recall;
+}
+
+static struct merge_recall *merge_recall_of(struct decoder *decoder, pid_t tid)
+{
+	struct merge_recall **recall =
+		&decoder->merge_recalls[(unsigned)tid % DECODER_MERGE_RECALLS];
+	if (!*recall)
+		*recall = merge_recall_new();
 	return *recall;
 }
 
@@ -466,6 +477,8 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 		.collecting = python && decoder->python.gc_running && decoder->python.holds_gil,
 		.code = &decoder->code,
 	};
+	if (decoder->recalling && states == 1 && input.native == &decoder->native)
+		input.recall = merge_recall_of(decoder, raw->tid);
 	merge_stacks(&input, &decoder->merged);
 	if (decoder->merged.broken && may_distrust_leaf(decoder, raw, native)) {
 		decoder->distrust_leaf = true;
@@ -480,7 +493,10 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	}
 	if (raw->runtime && native)
 		decoder_show_c_functions(decoder, raw->runtime, native);
-	decoder_number_frames(decoder, native, raw);
+	decoder_number_frames(decoder, native, raw, input.recall);
 	fill_facts(decoder, raw, native, python, facts);
+	if (input.recall)
+		merge_recall_keep(input.recall, &input, &decoder->native, &decoder->python,
+				  &decoder->merged);
 	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;
 }

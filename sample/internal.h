@@ -420,17 +420,31 @@ struct merged_frame {
 	uint32_t native; /* index of the native frame */
 	const struct python_code *code;
 	int32_t line, instruction;
+	uint32_t id; /* once it is numbered, what is shown; NO_FRAME_ID: not to be used again */
 	bool hidden; /* the interpreter's or start-up: --internals shows it */
+};
+enum { NO_FRAME_ID = 0xffffffffu };
+
+/* How far a merge had come when Python frames had taken a native frame's place. */
+struct merge_step {
+	uint32_t native, activation; /* the next ones */
+	uint32_t count;		     /* of merged frames */
+	uint32_t learned;	     /* how often eval_code_learn was told of the native frame */
 };
 
 /* Frames innermost first; kept and reused. */
 struct merged_stack {
 	struct merged_frame *frames;
 	size_t count, capacity;
-	bool salvaged;	/* a Python frame without owner was placed by order */
-	bool truncated; /* the native stack does not reach the thread's start */
-	bool broken;	/* it contradicts the Python stack: not to be believed */
+	bool salvaged;	 /* a Python frame without owner was placed by order */
+	bool truncated;	 /* the native stack does not reach the thread's start */
+	bool broken;	 /* it contradicts the Python stack: not to be believed */
+	size_t recalled; /* the outermost frames that were taken from the last merge */
 	/* merge.c's own */
+	bool plain; /* each part of it follows from what is there and outside: it may be recalled */
+	remote_addr end;	  /* of the native stack */
+	struct merge_step *steps; /* innermost first */
+	size_t step_count, step_capacity;
 	uint32_t *skip; /* of each activation: the next one that a native frame may own */
 	size_t skip_capacity;
 	remote_addr *lowest; /* of each native frame: the lowest SP of it and those outside */
@@ -446,12 +460,45 @@ struct merge_input {
 	/* What it is blocked on, where that has a mark: the GIL's own futex, or an import lock;
 	 * MERGED_NATIVE: anything else. */
 	enum merged_kind wait;
-	bool collecting;	/* this thread holds the GIL, the collector runs */
-	struct eval_code *code; /* of the interpreter; learns; NULL: no Python */
+	bool collecting;	     /* this thread holds the GIL, the collector runs */
+	struct eval_code *code;	     /* of the interpreter; learns; NULL: no Python */
+	struct merge_recall *recall; /* NULL: nothing is */
 };
 
 void merge_stacks(const struct merge_input *input, struct merged_stack *merged);
 void merged_stack_release(struct merged_stack *merged);
+
+/* ---- merge_recall.c: what the last merge can tell the next one --------------------------------
+ */
+
+/* Nobody calls the eval function through more of its own parts. */
+enum { EVAL_PARTS = 8 };
+
+struct merge_recall *merge_recall_new(void);
+void merge_recall_free(struct merge_recall *recall); /* NULL accepted */
+
+/* Compares what is to be merged with what was. */
+void merge_recall_begin(struct merge_recall *recall, const struct merge_input *input);
+
+/*
+ * Adds the frames outside of the last step of `merged`, if the last merge has been there and all
+ * that they come from is the same. False: they have to be merged.
+ */
+bool merge_recall_rest(struct merge_recall *recall, const struct merge_input *input,
+		       struct merged_stack *merged);
+
+/* The id of the Python frame at merged->frames[i], if the last merge's has one at the same place;
+ * else NO_FRAME_ID. */
+uint32_t merge_recall_id(const struct merge_recall *recall, const struct merged_stack *merged,
+			 size_t i);
+
+/*
+ * Keeps a merge whose frames are numbered, for the next one: the stacks change hands. What is too
+ * large is not kept.
+ */
+void merge_recall_keep(struct merge_recall *recall, const struct merge_input *input,
+		       struct unwind_stack *native, struct python_stack *python,
+		       struct merged_stack *merged);
 
 /* ---- frame_table.c: raw frames, named later ---------------------------------------------------
  */
@@ -516,7 +563,7 @@ struct symbolize_module module_to_symbolize(const struct module *module, int roo
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
 /* All that turns raw samples into stacks; belongs to the worker. */
-enum { DECODER_RECALLS = 8 };
+enum { DECODER_RECALLS = 8, DECODER_MERGE_RECALLS = 4 };
 
 struct decoder {
 	const struct target *target; /* NULL in replay */
@@ -552,6 +599,7 @@ struct decoder {
 	/* Live recordings: of a thread each, as long as they are few. */
 	bool recalling;
 	struct unwind_recall *recalls[DECODER_RECALLS];
+	struct merge_recall *merge_recalls[DECODER_MERGE_RECALLS];
 };
 
 /* ---- numbering.c: what is shown of a merged stack ----------------------------------------------
@@ -565,9 +613,9 @@ void decoder_show_c_functions(struct decoder *decoder, const struct python_runti
 /* The innermost frame that is shown; NULL: none. */
 const struct merged_frame *decoder_leaf(const struct decoder *decoder);
 
-/* Fills in decoder->stack. */
+/* Fills in decoder->stack. `recall`: what the merge was made with, or NULL. */
 void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *native,
-			   const struct raw_sample *raw);
+			   const struct raw_sample *raw, const struct merge_recall *recall);
 
 /* ---- known_wait.c ------------------------------------------------------------------------------
  */

@@ -20,9 +20,11 @@ struct merge {
 	size_t next;	       /* the innermost Python activation not yet placed */
 	enum merged_kind wait; /* frames inside of this wait are being left out; NATIVE: of none */
 	bool python_seen;
-	bool idle_eval;		       /* see note_idle_eval */
-	remote_addr outermost_sp, end; /* of the native stack */
+	bool idle_eval;		  /* see note_idle_eval */
+	remote_addr outermost_sp; /* of the native stack */
 	size_t looks_left;
+	uint32_t learned; /* see struct merge_step */
+	bool recalled;	  /* the rest was there in the last merge */
 };
 
 /* Looks at activations for each frame of either stack: a hostile process has its way no longer. */
@@ -37,12 +39,16 @@ static void add(struct merged_stack *out, struct merged_frame frame)
 static void add_activation(struct merge *merge, const struct python_activation *activation)
 {
 	const struct python_stack *python = merge->input->python;
+	struct merged_stack *out = merge->out;
+	out->frames = alloc_room(out->frames, &out->capacity, out->count + activation->count + 1,
+				 sizeof(*out->frames));
 	for (uint32_t i = 0; i < activation->count; i++) {
 		const struct python_frame *frame = &python->frames[activation->first + i];
-		add(merge->out, (struct merged_frame){.kind = MERGED_PYTHON,
-						      .code = frame->code,
-						      .line = frame->line,
-						      .instruction = frame->instruction});
+		out->frames[out->count++] =
+			(struct merged_frame){.kind = MERGED_PYTHON,
+					      .code = frame->code,
+					      .line = frame->line,
+					      .instruction = frame->instruction};
 		merge->python_seen = true;
 	}
 }
@@ -84,10 +90,11 @@ static void prepare(struct merge *merge)
 				 sizeof(*out->lowest));
 	out->skip = alloc_room(out->skip, &out->skip_capacity, activations + 1, sizeof(*out->skip));
 	out->lowest[native->count] = UINT64_MAX;
+	out->end = 0;
 	for (size_t i = native->count; i-- > 0;) {
 		const struct unwind_frame *frame = &native->frames[i];
 		out->lowest[i] = frame->sp < out->lowest[i + 1] ? frame->sp : out->lowest[i + 1];
-		merge->end = frame->cfa > merge->end ? frame->cfa : merge->end;
+		out->end = frame->cfa > out->end ? frame->cfa : out->end;
 	}
 	for (size_t i = 0; i <= activations; i++)
 		out->skip[i] = (uint32_t)i;
@@ -111,7 +118,7 @@ static size_t next_open(struct merge *merge, size_t start, size_t native)
 		merge->out->looks++;
 		if (skip[i] != i)
 			continue;
-		if (record && record >= merge->out->lowest[native] && record < merge->end)
+		if (record && record >= merge->out->lowest[native] && record < merge->out->end)
 			break;
 		skip[i] = (uint32_t)i + 1;
 	}
@@ -140,8 +147,10 @@ static bool place_owned(struct merge *merge, size_t native)
 			continue;
 		place_until(merge, i);
 		add_activation(merge, &python->activations[i]);
-		if (python->activations[i].count > 0)
+		if (python->activations[i].count > 0) {
 			eval_code_learn(merge->input->code, frame);
+			merge->learned++;
+		}
 		merge->next = i + 1;
 		owned = true;
 	}
@@ -227,12 +236,11 @@ static bool is_trampoline(const struct merge *merge, const struct unwind_frame *
  * its code may be in several functions (tail calls, the JIT). */
 static bool enters_or_leaves(const struct merge *merge, size_t native)
 {
-	enum { PARTS = 8 }; /* unoptimized, what is inline otherwise is called, too */
 	const struct unwind_frame *frames = merge->input->native->frames;
 	for (size_t i = 0; i < native; i++)
 		if (!is_interpreter(merge, &frames[i]) && !is_fileless(merge, &frames[i]))
 			return false;
-	return native <= PARTS;
+	return native <= EVAL_PARTS;
 }
 
 /*
@@ -251,6 +259,25 @@ static void note_idle_eval(struct merge *merge, size_t native)
 		merge->idle_eval = true;
 }
 
+/* Python frames have taken this native frame's place: what is outside of it may be known. */
+static void note_step(struct merge *merge, size_t native)
+{
+	const struct merge_input *input = merge->input;
+	struct merged_stack *out = merge->out;
+	if (!input->recall || merge->learned == 0)
+		return;
+	out->steps = alloc_room(out->steps, &out->step_capacity, out->step_count + 1,
+				sizeof(*out->steps));
+	out->steps[out->step_count++] = (struct merge_step){.native = (uint32_t)native + 1,
+							    .activation = (uint32_t)merge->next,
+							    .count = (uint32_t)out->count,
+							    .learned = merge->learned};
+	if (merge->idle_eval || !merge_recall_rest(input->recall, input, out))
+		return;
+	merge->next = input->python->activation_count;
+	merge->recalled = true;
+}
+
 static void add_native(struct merge *merge, size_t i)
 {
 	const struct unwind_frame *frame = &merge->input->native->frames[i];
@@ -258,9 +285,11 @@ static void add_native(struct merge *merge, size_t i)
 	if (swallow_wait(merge, interpreter))
 		return;
 	size_t inside = merge->out->count;
+	merge->learned = 0;
 	if (place_owned(merge, i)) {
 		hide_jit(merge, inside);
 		merge->out->broken |= merge->idle_eval;
+		note_step(merge, i);
 		return; /* the eval function itself: replaced */
 	}
 	note_idle_eval(merge, i);
@@ -330,7 +359,8 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 {
 	merged->count = 0;
 	merged->salvaged = merged->truncated = merged->broken = false;
-	merged->looks = 0;
+	merged->looks = merged->step_count = merged->recalled = 0;
+	merged->plain = false;
 	struct merge merge = {.input = input, .out = merged, .wait = input->wait};
 	size_t activations = input->python ? input->python->activation_count : 0;
 	if (!input->native) {
@@ -341,7 +371,9 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 		return;
 	}
 	prepare(&merge);
-	for (size_t i = 0; i < input->native->count; i++)
+	if (input->recall)
+		merge_recall_begin(input->recall, input);
+	for (size_t i = 0; i < input->native->count && !merge.recalled; i++)
 		add_native(&merge, i);
 	merged->broken |= has_frames_left(&merge) && leads_nowhere(&merge);
 	place_until(&merge, activations);
@@ -351,6 +383,8 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 		hide_start_up(merged, cut);
 	else
 		hide_native_start(&merge);
+	merged->plain = !merged->salvaged && !merged->broken && !merge.idle_eval && !cut &&
+			merge.python_seen && merge.looks_left > 0;
 }
 
 void merged_stack_release(struct merged_stack *merged)
@@ -358,5 +392,6 @@ void merged_stack_release(struct merged_stack *merged)
 	free(merged->frames);
 	free(merged->skip);
 	free(merged->lowest);
+	free(merged->steps);
 	memset(merged, 0, sizeof(*merged));
 }

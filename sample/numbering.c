@@ -73,7 +73,11 @@ void decoder_show_c_functions(struct decoder *decoder, const struct python_runti
 	size_t end = merged->count;
 	while (end > 0 && merged->frames[end - 1].kind != MERGED_PYTHON)
 		end--;
-	for (size_t i = 0; i < (end ? end : merged->count); i++) {
+	end = end ? end : merged->count;
+	/* Of what was recalled it is known. */
+	if (end > merged->count - merged->recalled)
+		end = merged->count - merged->recalled;
+	for (size_t i = 0; i < end; i++) {
 		struct merged_frame *frame = &merged->frames[i];
 		if (frame->hidden && frame->kind == MERGED_NATIVE)
 			frame->hidden =
@@ -112,9 +116,18 @@ static void number_kernel(struct decoder *decoder, const struct raw_sample *raw)
 	}
 }
 
+/* What the frame was numbered last, if it is the same one; NO_FRAME_ID: not known. */
+static uint32_t recalled_id(const struct merged_stack *merged, size_t i,
+			    const struct merge_recall *recall)
+{
+	if (i >= merged->count - merged->recalled)
+		return merged->frames[i].id;
+	return recall ? merge_recall_id(recall, merged, i) : NO_FRAME_ID;
+}
+
 /* Turns the merged frames round (outermost first) and numbers them. */
 void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *native,
-			   const struct raw_sample *raw)
+			   const struct raw_sample *raw, const struct merge_recall *recall)
 {
 	const struct merged_frame *leaf = decoder_leaf(decoder);
 	const struct merged_stack *merged = &decoder->merged;
@@ -122,13 +135,16 @@ void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *n
 				    sizeof(*decoder->stack));
 	decoder->stack_count = 0;
 	for (size_t i = merged->count; i-- > 0;) {
-		const struct merged_frame *frame = &merged->frames[i];
+		struct merged_frame *frame = &merged->frames[i];
 		if (!is_shown(decoder, frame))
 			continue;
 		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped &&
 			    !raw->wait.running && !raw->kernel[0];
-		decoder->stack[decoder->stack_count++] =
-			merged_id(decoder, native, raw->runtime, frame, idle);
+		uint32_t id = idle ? NO_FRAME_ID : recalled_id(merged, i, recall);
+		if (id == NO_FRAME_ID)
+			id = merged_id(decoder, native, raw->runtime, frame, idle);
+		frame->id = idle ? NO_FRAME_ID : id;
+		decoder->stack[decoder->stack_count++] = id;
 	}
 	number_kernel(decoder, raw);
 }
