@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "base/table.h"
 #include "sample/profile.h"
 
 static int start(void **state)
