@@ -103,8 +103,8 @@ static void name_thread(struct recorder *recorder, struct thread_slot *slot,
 	const char *mark = intern_text(recorder->strings, text);
 	struct frame_table *frames = &recorder->decoder.frames;
 	slot->root_frame = frame_table_mark(frames, intern_text(recorder->strings, id));
-	frames->frames[slot->root_frame].shown =
-		mark; /* the name known best, for all its samples */
+	/* The name known best, for all its samples. */
+	frames->frames[slot->root_frame].shown = mark;
 	if (recorder->capture)
 		capture_thread(recorder->capture, slot->tid, text);
 }
