@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static _Atomic uint64_t allocations;
 static _Thread_local uint64_t allocations_here;
@@ -55,4 +58,11 @@ uint64_t alloc_count(void)
 uint64_t alloc_count_here(void)
 {
 	return allocations_here;
+}
+
+void alloc_stay_small(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_MMAP_THRESHOLD, ALLOC_LARGE);
+#endif
 }

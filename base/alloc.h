@@ -18,6 +18,14 @@ char *alloc_string(const char *text) __attribute__((malloc));
  */
 void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size);
 
+/*
+ * For a program that runs long and should stay small, before its first large allocation: arrays of
+ * ALLOC_LARGE bytes and more grow in place and are given back whole. glibc would keep ever larger
+ * ones on its heaps after each that is freed, and their former places with them.
+ */
+enum { ALLOC_LARGE = 128 << 10 };
+void alloc_stay_small(void);
+
 /* Number of allocations made so far through this file, by all threads; tests count with it. */
 uint64_t alloc_count(void);
 

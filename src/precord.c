@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "output/output.h"
 #include "src/command.h"
@@ -369,6 +370,7 @@ static int finish(struct recording *recording)
 int main(int argc, char **argv)
 {
 	static struct recording recording;
+	alloc_stay_small();
 	options_parse_precord(argc, argv, &recording.options);
 	options_apply_log(&recording.options, "precord");
 	recording.session = report_session_options(&recording.options);
