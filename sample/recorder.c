@@ -178,6 +178,16 @@ static void need_resolver(struct recorder *recorder)
 		resolver_set_fetch(recorder->resolver, recorder->options.fetch);
 }
 
+pid_t recorder_fork(struct recorder *recorder)
+{
+	pthread_mutex_lock(&recorder->lock);
+	pid_t pid = fork();
+	if (pid == 0)
+		recorder->end_ns = clock_now_ns();
+	pthread_mutex_unlock(&recorder->lock);
+	return pid;
+}
+
 bool recorder_profile(struct recorder *recorder, struct profile *profile, struct error *error)
 {
 	(void)error;

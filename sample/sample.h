@@ -76,6 +76,13 @@ bool MUST_CHECK recorder_start(pid_t pid, const struct session_options *options,
 int recorder_event_fd(const struct recorder *recorder);
 void recorder_status(const struct recorder *recorder, struct recorder_status *status);
 
+/*
+ * fork(2) at a moment at which the child's copy is whole: the child may ask for the profile, and
+ * must then _exit. That takes nothing from the recording: to name frames takes a while, and the
+ * worker waits for it. From the thread that started the recorder; -1 with errno.
+ */
+pid_t recorder_fork(struct recorder *recorder);
+
 /* Builds the profile of what was sampled so far into *profile (initialised here). Sampling goes
  * on. `lines` false: frames are told apart by function, not by line. */
 bool MUST_CHECK recorder_profile(struct recorder *recorder, struct profile *profile,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* precord: samples a process, or a command that it starts, into a profile. */
 #include <poll.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ struct recording {
 	struct rlimit file_limit; /* ... and the limit of open files: the command gets them back */
 	bool progress_shown;
 	bool interrupted; /* by SIGINT or SIGTERM */
+	pid_t writer;	  /* a process of ours that writes what there is, after SIGUSR1; 0: none */
 	char default_output[512];
 };
 
@@ -159,6 +161,37 @@ static bool write_outputs(struct recording *recording)
 	return well;
 }
 
+static bool is_being_written(struct recording *recording)
+{
+	/* Without a child when the taker, which waits for any, has heard of its end. */
+	if (recording->writer && waitpid(recording->writer, NULL, WNOHANG) != 0)
+		recording->writer = 0;
+	return recording->writer != 0;
+}
+
+/* By a process of its own: sampling does not wait until all frames are named. */
+static void write_meanwhile(struct recording *recording)
+{
+	pid_t writer = recorder_fork(recording->recorder);
+	if (writer > 0) {
+		recording->writer = writer;
+		return;
+	}
+	if (writer < 0)
+		log_debug("precord", "sampling waits for writing: fork: %s", strerror(errno));
+	write_outputs(recording);
+	if (writer == 0)
+		_exit(0);
+}
+
+/* What it writes is older than what is written at the end. */
+static void wait_for_writer(struct recording *recording)
+{
+	while (recording->writer && waitpid(recording->writer, NULL, 0) < 0 && errno == EINTR)
+		;
+	recording->writer = 0;
+}
+
 /* ---- the course of a recording ---- */
 
 static int failed_status(const struct recording *recording, int status)
@@ -247,10 +280,10 @@ static void name_output(struct recording *recording)
 /* False: the recording is over. */
 static bool handle_signals(struct recording *recording)
 {
-	if (write_signal) {
+	if (write_signal && !is_being_written(recording)) {
 		write_signal = 0;
 		end_progress(recording);
-		write_outputs(recording);
+		write_meanwhile(recording);
 	}
 	if (!end_signal)
 		return true;
@@ -351,6 +384,7 @@ static int finish(struct recording *recording)
 	if (!well)
 		report_error(&error, 0);
 	let_signals_end_us(recording);
+	wait_for_writer(recording);
 	recorder_status(recording->recorder, &status);
 	if (has_not_executed(recording))
 		return wait_for_command(recording, &status);
