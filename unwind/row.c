@@ -17,6 +17,9 @@
 /* At most so many rows are kept; then all are made anew. */
 #define ROW_LIMIT 16384
 
+/* ... and so many entries of their table, with row_answer_put's: its size is then 1.5 MB. */
+#define INDEX_LIMIT (3 * ROW_LIMIT)
+
 struct wanted {
 	struct unwinder *unwinder;
 	remote_addr address;
@@ -114,7 +117,7 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 	uint32_t i;
 	if (table_find(&unwinder->row_index, address, ROW_KEY_ROW, &i))
 		return &unwinder->rows[i];
-	if (unwinder->row_count == ROW_LIMIT || unwinder->row_index.count >= 4 * ROW_LIMIT)
+	if (unwinder->row_count == ROW_LIMIT || unwinder->row_index.count >= INDEX_LIMIT)
 		rows_flush(unwinder);
 	if (!unwinder->rows)
 		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
@@ -133,7 +136,7 @@ void rows_flush(struct unwinder *unwinder)
 
 void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer)
 {
-	if (unwinder->row_index.count >= 4 * ROW_LIMIT)
+	if (unwinder->row_index.count >= INDEX_LIMIT)
 		rows_flush(unwinder);
 	table_put(&unwinder->row_index, address, key, answer);
 }
