@@ -12,6 +12,7 @@
 enum {
 	LINES_KEPT = 1 << 20,
 	LINES_NEAR = 2048, /* a power of two */
+	RECALLS = 4,
 };
 
 /* What was asked for last in a slot. */
@@ -30,6 +31,8 @@ struct python_code_cache {
 	struct python_code **codes;
 	size_t count, capacity;
 	struct walk_room room;
+	bool recalling;
+	struct walk_recall *recalls[RECALLS];
 };
 
 struct python_code_cache *python_code_cache_new(struct interner *interner)
@@ -50,6 +53,8 @@ void python_code_cache_free(struct python_code_cache *cache)
 	table_release(&cache->by_identity);
 	table_release(&cache->lines);
 	walk_room_release(&cache->room);
+	for (size_t i = 0; i < RECALLS; i++)
+		walk_recall_free(cache->recalls[i]);
 	free(cache->codes);
 	free(cache);
 }
@@ -62,6 +67,21 @@ const struct python_code *python_code_cache_get(const struct python_code_cache *
 struct walk_room *python_code_cache_room(struct python_code_cache *cache)
 {
 	return &cache->room;
+}
+
+void python_code_cache_set_recall(struct python_code_cache *cache, bool recall)
+{
+	cache->recalling = recall;
+}
+
+struct walk_recall *python_code_cache_recall(struct python_code_cache *cache, remote_addr tstate)
+{
+	if (!cache->recalling)
+		return NULL;
+	struct walk_recall **recall = &cache->recalls[hash_pair(tstate, 0) % RECALLS];
+	if (!*recall)
+		*recall = walk_recall_new();
+	return *recall;
 }
 
 /* CPython 3.11 Python/pystate.c, _PyThreadState_PushFrame. */

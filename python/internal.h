@@ -250,6 +250,19 @@ struct entry_record {
 	remote_addr address, current_frame, previous;
 };
 
+/* A frame that the walk has looked at, shown or not. */
+struct walked_view {
+	remote_addr address, previous;
+	uint32_t frame; /* how many frames had been added before it */
+	uint32_t code;	/* in walk_room.codes; NO_INDEX: a shim has none */
+	uint32_t chunk; /* in which it stands, counted from the oldest; NO_INDEX: in none */
+	bool ends_run;	/* the activation's outermost */
+	bool lasting;	/* its bytes and its code object tell all of it */
+};
+enum { NO_INDEX = 0xffffffffu };
+
+struct walk_recall;
+
 /* Everything a walk needs room for: kept from walk to walk, so that it stops allocating. */
 struct walk_room {
 	struct walked_frame *frames;
@@ -277,6 +290,9 @@ struct walk_room {
 	bool mixed;	/* the native stack has activations of other frames among those of ours */
 	uint32_t *kept; /* activations.c: how often each place had an activation's own frame */
 	uint32_t kept_most;
+	struct walk_recall *recall; /* NULL: each frame is decoded, and no views are noted */
+	struct walked_view *views;
+	size_t view_count, view_capacity;
 	uint8_t tstate[MAX_TSTATE];
 };
 void walk_room_release(struct walk_room *room);
@@ -307,5 +323,22 @@ bool MUST_CHECK python_stack_finish(const struct python_runtime *runtime,
 
 /* The room of a code cache: what python_stack_read walks in. */
 struct walk_room *python_code_cache_room(struct python_code_cache *cache);
+
+/* What is recalled of a thread state's last walk; NULL: nothing is to be. */
+struct walk_recall *python_code_cache_recall(struct python_code_cache *cache, remote_addr tstate);
+
+/* ---- walk_recall.c: the frames of the last walk, where no byte of them has changed ---- */
+
+struct walk_recall *walk_recall_new(void);
+void walk_recall_free(struct walk_recall *recall); /* NULL accepted */
+
+/* How many of the outermost frames of the walk in `room` were taken from the last one: all of
+ * them, as they were resolved then, in *frames. */
+size_t walk_recall_frames(const struct walk_room *room, const struct python_frame **frames);
+
+/* Keeps the walk, whose frames have been resolved, for the next one; what the room has of it is
+ * gone. */
+void walk_recall_keep(const struct python_runtime *runtime, const struct memory_reader *memory,
+		      remote_addr tstate, struct walk_room *room, const struct python_stack *stack);
 
 #endif

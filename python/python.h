@@ -129,6 +129,13 @@ bool python_code_locks_imports(const struct python_code *code);
 struct python_code_cache;
 struct python_code_cache *python_code_cache_new(struct interner *interner);
 void python_code_cache_free(struct python_code_cache *cache);
+
+/*
+ * From now on python_stack_read keeps of the last stacks of a few threads what it has read, and
+ * decodes no frame again whose bytes, and those of all outside of it, are the same. The result is
+ * the same as without. Only for memory that is of one moment.
+ */
+void python_code_cache_set_recall(struct python_code_cache *cache, bool recall);
 const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id);
 
 /* Lines from 1 on, 0: none; columns are UTF-8 bytes from 0 on, -1: none. Before 3.11 tables tell
@@ -166,7 +173,8 @@ struct python_stack {
 	uint32_t skipped_records; /* entry records linked before they were filled, dropped */
 	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below)
 				   */
-	bool of_objects;	  /* frames are objects (<= 3.10) */
+	size_t recalled; /* of the frames, the outermost: how many were not decoded again */
+	bool of_objects; /* frames are objects (<= 3.10) */
 	bool cut; /* the chain of frames is known to end inside of the thread's outermost one */
 	bool holds_gil, gc_running;
 	bool has_gil;			      /* false: this build has none (free-threaded) */

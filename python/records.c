@@ -21,14 +21,19 @@
 static bool add_run(struct walk *walk, const struct entry_record *record, remote_addr outer,
 		    remote_addr *entry, size_t *visited, struct error *error)
 {
-	size_t first = walk->room->frame_count;
+	const struct walk_mark begun = walk_mark(walk->room);
 	remote_addr address = record->current_frame;
 	struct frame_view view;
+	struct walked_view end;
 	struct loop_guard guard = {0, 0, 0};
 	bool innermost = true;
 	while (!walk_is_loop(&guard, address) || walk_loop_found(error)) {
 		if (++*visited > 2 * MAX_FRAMES)
 			break;
+		if (walk_recall_run(walk, address, outer, visited, &end)) {
+			*entry = end.code == NO_INDEX ? end.address : record->address;
+			return true;
+		}
 		if (!walk_view_frame(walk, address, &view, error))
 			break;
 		*entry = view.is_shim ? view.address : record->address;
@@ -38,7 +43,9 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 			break;
 		if (!view.is_shim && !dead && !walk_add_frame(walk, &view, error))
 			break;
-		if ((view.is_shim || view.is_entry) && view.previous == outer)
+		const bool ends = (view.is_shim || view.is_entry) && view.previous == outer;
+		walk_note_view(walk, &view, ends, dead);
+		if (ends)
 			return true;
 		if (view.is_shim || (view.is_entry && view.owner != OWNED_BY_GENERATOR))
 			break;
@@ -47,7 +54,7 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 		address = view.previous;
 		innermost = false;
 	}
-	walk->room->frame_count = first;
+	walk_go_back(walk->room, &begun);
 	return error->kind == ERROR_CORRUPT
 		       ? false
 		       : error_set(error, ERROR_TORN, "frames of entry record %#llx do not join",
@@ -131,11 +138,11 @@ static bool find_in_slice(struct walk *walk, remote_addr low, remote_addr high,
 			continue;
 		if (layout->cframe_current_frame == LAYOUT_ABSENT)
 			return true;
-		size_t count = walk->room->frame_count;
+		const struct walk_mark before = walk_mark(walk->room);
 		remote_addr entry;
 		struct error ignored = {0};
 		bool joins = add_run(walk, found, outer->current_frame, &entry, visited, &ignored);
-		walk->room->frame_count = count;
+		walk_go_back(walk->room, &before);
 		if (joins)
 			return true;
 	}
@@ -211,11 +218,11 @@ size_t walk_rebuild_records(struct walk *walk, size_t kept, const struct entry_r
 static bool joins(struct walk *walk, const struct entry_record *record, remote_addr outer,
 		  remote_addr *entry)
 {
-	const size_t count = walk->room->frame_count;
+	const struct walk_mark before = walk_mark(walk->room);
 	size_t visited = 0;
 	struct error ignored = {0};
 	const bool well = add_run(walk, record, outer, entry, &visited, &ignored);
-	walk->room->frame_count = count;
+	walk_go_back(walk->room, &before);
 	return well;
 }
 
@@ -258,11 +265,13 @@ static bool may_be_unfilled(const struct walk *walk)
 }
 
 /* Adds the activations of all records. *skipped: the newest has not been filled in yet. */
-static bool add_records(struct walk *walk, const struct entry_record *root, size_t *visited,
-			bool *skipped, struct error *error)
+static bool add_records(struct walk *walk, const struct entry_record *root,
+			const struct walk_mark *begun, size_t *visited, bool *skipped,
+			struct error *error)
 {
 	struct walk_room *room = walk->room;
-	room->frame_count = room->activation_count = 0;
+	walk_go_back(room, begun);
+	room->activation_count = 0;
 	*skipped = false;
 	for (size_t i = 0; i < room->record_count; i++) {
 		const struct entry_record *record = &room->records[i];
@@ -290,6 +299,7 @@ bool walk_records(struct walk *walk, struct error *error)
 	const struct python_layout *layout = walk->layout;
 	struct walk_room *room = walk->room;
 	struct entry_record root = {walk->root, 0, 0};
+	const struct walk_mark begun = walk_mark(room);
 	size_t visited = 0;
 	bool skipped = false;
 	root.current_frame = field_u64(room->tstate, (uint16_t)(layout->tstate_root_cframe +
@@ -301,12 +311,12 @@ bool walk_records(struct walk *walk, struct error *error)
 		       error_set(error, ERROR_TORN, "no entry record");
 	if (complete && !relink_newest(walk, &root, error))
 		return false;
-	if (complete && add_records(walk, &root, &visited, &skipped, error)) {
+	if (complete && add_records(walk, &root, &begun, &visited, &skipped, error)) {
 		/* Being entered: `previous` may have been left from an earlier use of the record's
 		 * memory and lead past records that lie between. */
 		visited = 0;
 		if (skipped && walk_rebuild_records(walk, 1, &root, &visited) &&
-		    !add_records(walk, &root, &visited, &skipped, error))
+		    !add_records(walk, &root, &begun, &visited, &skipped, error))
 			return false;
 		room->skipped_records = skipped;
 		return true;
@@ -317,7 +327,7 @@ bool walk_records(struct walk *walk, struct error *error)
 		return complete ? false
 				: error_set(error, ERROR_TORN, "entry records lead nowhere");
 	visited = 0;
-	if (!add_records(walk, &root, &visited, &skipped, error))
+	if (!add_records(walk, &root, &begun, &visited, &skipped, error))
 		return false;
 	room->skipped_records = skipped;
 	return true;

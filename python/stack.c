@@ -197,9 +197,14 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 			   const struct walk_room *room, struct python_code_cache *codes,
 			   struct python_stack *stack, struct error *error)
 {
-	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count,
+	const struct python_frame *outer;
+	const size_t recalled = walk_recall_frames(room, &outer);
+	const size_t fresh = room->frame_count - recalled;
+	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count + 1,
 				   sizeof(*stack->frames));
-	for (size_t i = 0; i < room->frame_count; i++) {
+	if (recalled)
+		memcpy(stack->frames + fresh, outer, recalled * sizeof(*outer));
+	for (size_t i = 0; i < fresh; i++) {
 		const struct walked_frame *raw = &room->frames[i];
 		struct python_frame *frame = &stack->frames[i];
 		frame->address = raw->address;
@@ -214,6 +219,7 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 					       raw->instruction);
 	}
 	stack->count = room->frame_count;
+	stack->recalled = recalled;
 	return true;
 }
 
@@ -256,7 +262,8 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	const struct python_layout *layout = &runtime->layout;
 	struct walk_room *room = python_code_cache_room(codes);
 	struct state_words state;
-	stack->count = stack->activation_count = 0;
+	stack->count = stack->activation_count = stack->recalled = 0;
+	room->recall = python_code_cache_recall(codes, tstate);
 	memset(room->tstate, 0, sizeof(room->tstate));
 	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, room, error);
 	learn_codes(runtime, memory, room, codes);
@@ -289,6 +296,8 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	stack->has_gil = state.has_gil;
 	stack->gil = state.gil;
 	stack->gil_size = state.gil ? GIL_SIZE : 0;
+	if (room->recall)
+		walk_recall_keep(runtime, memory, tstate, room, stack);
 	return true;
 }
 

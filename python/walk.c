@@ -22,13 +22,14 @@ void walk_room_release(struct walk_room *room)
 	free(room->bytes);
 	free(room->slice);
 	free(room->kept);
+	free(room->views);
 	memset(room, 0, sizeof(*room));
 }
 
 static void reset_room(struct walk_room *room)
 {
 	room->frame_count = room->activation_count = room->record_count = 0;
-	room->code_count = room->chunk_count = room->byte_count = 0;
+	room->code_count = room->chunk_count = room->byte_count = room->view_count = 0;
 	room->chunk_hit = room->chunk_order_count = 0;
 	room->skipped_records = room->rebuilt_records = room->relinked_frames = 0;
 	room->cut = room->mixed = false;
@@ -249,6 +250,18 @@ static void load_chunk(struct walk *walk, struct raw_chunk *chunk)
 		room->byte_count += chunk->size;
 }
 
+static const uint8_t *bytes_of(const struct walk_room *room, const struct raw_chunk *chunk)
+{
+	return chunk->bytes ? chunk->bytes : room->bytes + chunk->offset;
+}
+
+const uint8_t *walk_chunk_bytes(struct walk *walk, struct raw_chunk *chunk)
+{
+	if (!chunk->loaded)
+		load_chunk(walk, chunk);
+	return chunk->loaded ? bytes_of(walk->room, chunk) : NULL;
+}
+
 /* The same, copied now if it has not been. */
 static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, size_t size)
 {
@@ -273,10 +286,8 @@ static const uint8_t *record_at(struct walk *walk, remote_addr address, uint8_t 
 		room->chunk_hit < room->chunk_count ? &room->chunks[room->chunk_hit] : NULL;
 	if (!chunk || !chunk->loaded || !chunk_holds(chunk, address, size))
 		chunk = chunk_of(walk, address, size);
-	if (chunk) {
-		const uint8_t *start = chunk->bytes ? chunk->bytes : room->bytes + chunk->offset;
-		return start + (address - chunk->address);
-	}
+	if (chunk)
+		return bytes_of(room, chunk) + (address - chunk->address);
 	return memory_read(walk->memory, address, own, size, error) ? own : NULL;
 }
 
@@ -371,6 +382,30 @@ bool walk_add_frame(struct walk *walk, const struct frame_view *view, struct err
 	return walk_push_frame(walk, view->address, (int32_t)instruction, index, error);
 }
 
+void walk_note_view(struct walk *walk, const struct frame_view *view, bool ends_run, bool dead)
+{
+	struct walk_room *room = walk->room;
+	if (!room->recall)
+		return;
+	const bool in_chunk = room->chunk_hit < room->chunk_count &&
+			      chunk_holds(&room->chunks[room->chunk_hit], view->address,
+					  walk->layout->iframe_size);
+	if (room->view_count == room->view_capacity)
+		room->views = alloc_room(room->views, &room->view_capacity, room->view_count + 1,
+					 sizeof(*room->views));
+	const bool shown = room->frame_count > 0 &&
+			   room->frames[room->frame_count - 1].address == view->address;
+	room->views[room->view_count++] = (struct walked_view){
+		.address = view->address,
+		.previous = view->previous,
+		.frame = (uint32_t)(room->frame_count - shown),
+		.code = view->is_shim ? NO_INDEX : room->code_hit,
+		.chunk = in_chunk ? (uint32_t)(room->chunk_count - 1 - room->chunk_hit) : NO_INDEX,
+		.ends_run = ends_run,
+		.lasting = !dead && view->copy == 0,
+	};
+}
+
 /* ---- 3.13: shim frames in one chain ---- */
 
 static bool walk_shims(struct walk *walk, struct error *error)
@@ -392,8 +427,16 @@ static bool walk_shims(struct walk *walk, struct error *error)
 	}
 	while (address && address != end) {
 		struct frame_view view;
+		struct walked_view shim;
 		if (walk_is_loop(&guard, address))
 			return walk_loop_found(error);
+		if (walk_recall_shim(walk, address, &shim)) {
+			walk_push_activation(walk, shim.address, first, room->frame_count - first);
+			first = room->frame_count;
+			open = false;
+			address = shim.previous;
+			continue;
+		}
 		if (!walk_view_frame(walk, address, &view, error))
 			return false;
 		if (view.is_shim) {
@@ -402,6 +445,7 @@ static bool walk_shims(struct walk *walk, struct error *error)
 		} else if (!walk_add_frame(walk, &view, error)) {
 			return false;
 		}
+		walk_note_view(walk, &view, view.is_shim, false);
 		open = !view.is_shim;
 		address = view.previous;
 	}
@@ -431,6 +475,8 @@ static bool follow_all(struct walk *walk, remote_addr tstate, struct error *erro
 	list_chunks(walk);
 	if (layout->tstate_root_cframe != LAYOUT_ABSENT)
 		walk->root = tstate + layout->tstate_root_cframe;
+	if (walk->room->recall)
+		walk_recall_begin(walk, tstate);
 	struct error cause = {0};
 	if (follow(walk, &cause))
 		return true;

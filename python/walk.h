@@ -36,6 +36,19 @@ struct loop_guard {
 	size_t steps, next;
 };
 
+/* What was taken from the last walk: the first of it stands at these places. */
+struct walk_taken {
+	size_t next; /* the view of the last walk that may be met next */
+	size_t first_frame, first_view;
+	size_t frames, views;
+};
+
+/* What a part of a walk that comes to nothing goes back to. */
+struct walk_mark {
+	size_t frames, views;
+	struct walk_taken taken;
+};
+
 /* What the walk needs of an _PyInterpreterFrame. */
 struct frame_view {
 	remote_addr address, previous, code, instruction;
@@ -77,6 +90,29 @@ bool walk_is_dead(const struct walk *walk, const struct frame_view *frame);
 /* Adds the frame when Python itself would show it. */
 bool MUST_CHECK walk_add_frame(struct walk *walk, const struct frame_view *view,
 			       struct error *error);
+
+/* The bytes of a chunk, loaded now if need be, until another one is; NULL: there are none. */
+const uint8_t *walk_chunk_bytes(struct walk *walk, struct raw_chunk *chunk);
+
+/* Adds a frame that was looked at to the views; `dead`: it was left out. */
+void walk_note_view(struct walk *walk, const struct frame_view *view, bool ends_run, bool dead);
+
+/* walk_recall.c: finds out what of the last walk still holds, once the chunks are listed. */
+void walk_recall_begin(struct walk *walk, remote_addr tstate);
+
+/*
+ * Adds the frames from `address` up to the end of the activation, which leads on to `outer`, where
+ * the last walk has been there and no byte of them has changed; *end: the last of them. False: they
+ * have to be decoded.
+ */
+bool walk_recall_run(struct walk *walk, remote_addr address, remote_addr outer, size_t *visited,
+		     struct walked_view *end);
+
+/* The same, wherever it leads on to. */
+bool walk_recall_shim(struct walk *walk, remote_addr address, struct walked_view *end);
+
+struct walk_mark walk_mark(const struct walk_room *room);
+void walk_go_back(struct walk_room *room, const struct walk_mark *mark);
 
 /*
  * newest.c: whether the frame that a thread made its current one last is linked to the one before

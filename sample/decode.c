@@ -289,6 +289,8 @@ static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
 {
 	const struct python_runtime *runtime = raw->runtime;
 	struct python_code_cache *codes = decoder->code_caches[cache_index(decoder, runtime)];
+	python_code_cache_set_recall(codes,
+				     decoder->recalling && (raw->stopped || !raw->wait.running));
 	size_t slices = make_slices(decoder, native);
 	*count = 0;
 	for (uint32_t i = 0; i < raw->tstate_count; i++) {
