@@ -49,13 +49,23 @@ void placement_run_soon(void)
 		log_debug("sample", "cannot ask for a short scheduling slice");
 }
 
-void placement_stay_on(int cpu)
+void placement_init(struct placement *placement)
 {
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	if (cpu < 0 || cpu >= CPU_SETSIZE)
+	placement->cpu = -1;
+	/* EINVAL: more CPUs than the set has room for. */
+	placement->known = sched_getaffinity(0, sizeof(placement->usual), &placement->usual) == 0;
+}
+
+void placement_stay_on(struct placement *placement, int cpu)
+{
+	cpu_set_t set = placement->usual;
+	if (cpu == placement->cpu || !placement->known || cpu >= CPU_SETSIZE)
 		return;
-	CPU_SET((size_t)cpu, &set);
+	placement->cpu = cpu;
+	if (cpu >= 0) {
+		CPU_ZERO(&set);
+		CPU_SET((size_t)cpu, &set);
+	}
 	if (sched_setaffinity(0, sizeof(set), &set) != 0)
 		log_debug("sample", "cannot stay on CPU %d", cpu);
 }

@@ -9,6 +9,9 @@
 #ifndef SAMPLE_PLACEMENT_H
 #define SAMPLE_PLACEMENT_H
 
+#include <sched.h>
+#include <stdbool.h>
+
 /*
  * Lets the calling thread preempt others when it wakes; with the right to (CAP_SYS_NICE) also when
  * all CPUs are busy: 2 busy threads on 2 CPUs at 1000 Hz, 1 to 3 % of the samples late instead of
@@ -16,7 +19,17 @@
  */
 void placement_run_soon(void);
 
-/* Keeps the calling thread on that CPU from now on. */
-void placement_stay_on(int cpu);
+/* Where a thread of ours runs. */
+struct placement {
+	cpu_set_t usual; /* the CPUs that it may run on */
+	bool known;	 /* ... are known */
+	int cpu;	 /* that it stays on; -1: on any of them */
+};
+
+/* Of the calling thread, like the next. */
+void placement_init(struct placement *placement);
+
+/* Keeps the thread on that CPU from now on; -1: lets it run on any again. */
+void placement_stay_on(struct placement *placement, int cpu);
 
 #endif

@@ -134,6 +134,14 @@ bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *en
 	return found;
 }
 
+size_t queue_waiting(struct queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	size_t waiting = queue->ready_count;
+	pthread_mutex_unlock(&queue->lock);
+	return waiting;
+}
+
 void queue_done(struct queue *queue, const struct queue_entry *entry)
 {
 	if (entry->raw)

@@ -18,8 +18,9 @@ enum {
 	QUEUE_SAMPLES = 256,
 	QUEUE_ENTRIES = 16384, /* a power of two; those that repeat a sample need no raw one */
 	QUEUE_BATCH = 32,
-	QUEUE_BYTES = 64 << 20, /* waiting to be decoded, all together */
-	QUEUE_KEPT = 2 << 20,	/* in memory of raw samples that nobody needs at the moment */
+	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
+	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
+	QUEUE_KEPT = 2 << 20,	     /* in memory of raw samples that nobody needs at the moment */
 };
 
 /* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */
@@ -57,6 +58,9 @@ void queue_close(struct queue *queue);
  * is over, so that it wakes seldom. False after `patience_ms` without one, or (*closed) at the end.
  */
 bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry, bool *closed);
+
+/* How many entries wait for the worker. */
+size_t queue_waiting(struct queue *queue);
 
 /* The worker: what was popped has been decoded and counted. */
 void queue_done(struct queue *queue, const struct queue_entry *entry);

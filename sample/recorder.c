@@ -98,7 +98,7 @@ bool recorder_start(pid_t pid, const struct session_options *options, struct int
 	struct recorder *recorder = allocate(target, options, strings);
 	recorder->release_fd = release_fd;
 	recorder->start_time = time(NULL);
-	recorder->taker_cpu = recorder->worker_cpu = -1;
+	recorder->taker_cpu = -1;
 	bool well = !options->capture || capture_open(options->capture, &recorder->capture, error);
 	recorder->decoder.capture = recorder->capture;
 	if (release_fd < 0)

@@ -65,7 +65,6 @@ struct recorder {
 	struct profile_counts counts;
 	struct capture *capture;
 	uint64_t worker_epoch, opened_ns;
-	int worker_cpu; /* that it stays on; -1: none */
 	uint64_t seen_threads;
 	uint32_t pauses[PAUSE_BUCKETS + 1]; /* the last: longer */
 	uint64_t pause_count, pause_max_ns;

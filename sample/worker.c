@@ -15,7 +15,10 @@
 
 static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
-enum { PATIENCE_MS = 20 };
+enum {
+	PATIENCE_MS = 20,
+	CALM_DRAINS = 50, /* times that nothing was left to do, some 20 ms apart */
+};
 
 /* Through a recording reader when raw samples are captured: replay reads the same memory. */
 static bool open_python(struct recorder *recorder, struct error *error)
@@ -222,25 +225,30 @@ static void repeat(struct recorder *recorder, const struct thread_slot *slot, ui
 	profile_add_again(&recorder->raw, slot->last_node, ticks);
 }
 
-static void follow_taker(struct recorder *recorder)
+/* While it lags behind, and some time after that, one CPU is not enough for both. */
+static void follow_taker(struct recorder *recorder, struct placement *placement, unsigned *calm)
 {
-	int cpu = atomic_load(&recorder->taker_cpu);
-	if (cpu == recorder->worker_cpu)
-		return;
-	recorder->worker_cpu = cpu;
-	placement_stay_on(cpu);
+	size_t waiting = queue_waiting(&recorder->queue);
+	if (waiting == 0 && *calm < CALM_DRAINS)
+		++*calm;
+	if (waiting >= QUEUE_LAG)
+		*calm = 0;
+	placement_stay_on(placement, *calm < CALM_DRAINS ? -1 : atomic_load(&recorder->taker_cpu));
 }
 
 void *recorder_work(void *argument)
 {
 	struct recorder *recorder = argument;
+	struct placement placement;
+	unsigned calm = 0;
+	placement_init(&placement);
 	for (;;) {
 		bool closed;
 		struct queue_entry entry;
 		bool found = queue_pop(&recorder->queue, PATIENCE_MS, &entry, &closed);
 		if (closed)
 			return NULL;
-		follow_taker(recorder);
+		follow_taker(recorder, &placement, &calm);
 		pthread_mutex_lock(&recorder->lock);
 		try_open(recorder);
 		if (found && entry.raw)
