@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -189,6 +190,14 @@ class Recording:
         self.samples = self.counts["samples"]
         self.folder.cleanup()
         return self
+
+    def pauses(self):
+        """{name: value} from --debug=pause's
+        "pause: n=4983 p50=14.1us p90=17.0us p99=40.2us max=1200.3us allocating=0"."""
+        line = [line for line in self.told.splitlines() if line.startswith("pause: n=")][-1:]
+        if not line:
+            sys.exit(f"precord printed no line 'pause: n=...':\n{self.told}")
+        return {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", line[0])}
 
     def frames(self):
         """Merged frames in all samples together."""
