@@ -147,22 +147,23 @@ def plain_libc(name):
     return re.sub(r"(_nocancel|_cancel|_impl|_internal)$", "", name)
 
 
-def binutils_lines(ours, theirs):
+def binutils_lines(ours, innermost):
     """What addr2line says, where gdb prefers another row of the line table (it leaves out those that do not begin
-    a statement): a third opinion, on the ELF address that our output names."""
+    a statement): a third opinion, on the ELF address that our output names. Of every frame but the innermost that
+    is where it goes on after a call, which may be the next line's."""
     path, offset = ours.data.get("module_path"), ours.data.get("offset")
     if not path or not offset or not os.path.exists(path):
         return []
-    address = int(offset, 16) - 1
+    address = int(offset, 16) - (not innermost)
     told = subprocess.run(["addr2line", "-i", "-e", path, hex(address)], capture_output=True, text=True,
                           timeout=DEADLINE).stdout
     return [(os.path.basename(file), int(line))
             for file, line in re.findall(r"^(.*):(\d+)", told, re.M)]
 
 
-def differs(ours, theirs, unsigned_deltas):
-    """None, or how a frame of ours (harness.Frame) differs from gdb's. unsigned_deltas: its python-gdb.py takes
-    steps back in the line table for steps of 256 less (3.6 to 3.9)."""
+def differs(ours, theirs, innermost, unsigned_deltas):
+    """None, or how a frame of ours (harness.Frame) differs from gdb's. innermost: its address is the PC.
+    unsigned_deltas: its python-gdb.py takes steps back in the line table for steps of 256 less (3.6 to 3.9)."""
     kind = "python" if ours.is_python else ours.kind
     if theirs["kind"] == "python":
         same = (kind == "python" and (ours.name == theirs["name"] or
@@ -181,7 +182,7 @@ def differs(ours, theirs, unsigned_deltas):
         if "/lib-dynload/" not in ours.data["module_path"] and plain_libc(ours.name) != plain_libc(theirs["name"]):
             return "another function"
         if (ours.file, ours.line) == (theirs["file"], theirs["line"]) or \
-                (ours.file, ours.line) in binutils_lines(ours, theirs):
+                (ours.file, ours.line) in binutils_lines(ours, innermost):
             return None
         return "another line"
     # gdb has no line: its name is the nearest symbol, which may cover the address or not
@@ -198,7 +199,7 @@ def compare(ours, theirs, unsigned_deltas=False):
         if right and right["kind"] == "mark" and all(
                 frame.name == right["name"] or frame.module.startswith("libc.") for frame in ours[index:]):
             return    # takes or drops the GIL: a mark where it waits, else what runs in libc
-        why = differs(left, right, unsigned_deltas) if left and right else "one is missing"
+        why = differs(left, right, index == len(ours) - 1, unsigned_deltas) if left and right else "one is missing"
         if why:
             shown = right and f"{right['name']} ({right['file']}:{right['line']} {right['module']})"
             around = " | ".join(map(repr, ours[max(0, index - 2):index + 3]))
