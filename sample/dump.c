@@ -10,9 +10,11 @@
 #include "sample/internal.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -21,6 +23,7 @@ enum {
 	MAX_PASSES = 4,
 	PATIENCE_US = 20000,
 	PATIENCE_LATER_US = 200,
+	SETTLE_NS = 5000000, /* until who was stopped waits again */
 	LARGE = 1 << 20, /* bytes that are not copied once more */
 };
 
@@ -44,6 +47,7 @@ struct dumper {
 	struct taker taker;
 	struct look *looks;
 	size_t look_count;
+	pid_t tracer_tid;
 	struct error error;
 	bool failed;
 };
@@ -80,11 +84,31 @@ static void note_stack_end(struct dumper *dumper, struct thread_slot *slot, remo
 		atomic_store(&slot->stack_end, mapping->end);
 }
 
+static void rest(void)
+{
+	struct timespec time = {.tv_nsec = 50000};
+	nanosleep(&time, NULL);
+}
+
+/* What a thread does. One that was blocked until an earlier pass stopped it runs for a moment, on its
+ * way back into the same call. */
+static bool read_wait(const struct look *look, struct target_wait *wait)
+{
+	bool disturbed = look->raw && look->raw->stopped && !look->active;
+	uint64_t end = clock_now_ns() + SETTLE_NS;
+	while (target_thread_wait(look->slot->files, wait, NULL)) {
+		if (!wait->running || !disturbed || clock_now_ns() >= end)
+			return true;
+		rest();
+	}
+	return false;
+}
+
 /* Reads a blocked thread without stopping it; false: it moved, or must be stopped. */
 static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sample **scratch)
 {
 	struct target_wait wait;
-	if (!target_thread_wait(look->slot->files, &wait, NULL)) {
+	if (!read_wait(look, &wait)) {
 		look->result = TAKE_GONE;
 		look->again = false;
 		return true;
@@ -167,6 +191,7 @@ static void *take_pass(void *argument)
 	struct dumper *dumper = argument;
 	struct raw_sample *scratch = raw_sample_new();
 	bool traced = !dumper->options->nonblocking;
+	dumper->tracer_tid = gettid();
 	dumper->taker.tracer = traced ? tracer_new(dumper->target) : NULL;
 	for (size_t i = 0; i < dumper->look_count; i++)
 		if (dumper->looks[i].again)
@@ -178,6 +203,14 @@ static void *take_pass(void *argument)
 	tracer_free(dumper->taker.tracer);
 	raw_sample_free(scratch);
 	return NULL; /* the end of this thread detaches from the target */
+}
+
+/* The kernel lets go of the target after pthread_join() sees the end of a thread, and before the
+ * thread's number is free: until then the next pass would find the target traced. */
+static void await_detached(const struct dumper *dumper)
+{
+	while (tgkill(getpid(), dumper->tracer_tid, 0) == 0)
+		rest();
 }
 
 static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
@@ -196,6 +229,7 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	if (failure)
 		return error_set_errno(error, failure, "cannot start a thread");
 	pthread_join(thread, NULL);
+	await_detached(dumper);
 	if (dumper->failed && error)
 		*error = dumper->error;
 	return !dumper->failed;
