@@ -201,9 +201,16 @@ struct thread_slot {
 	struct target_thread_files *files;
 	bool blocked; /* it was, when it had run `blocked_runs` times (schedstat) */
 	uint64_t blocked_runs;
-	unsigned still;		/* looks in a row at which it had not run */
-	uint32_t index;		/* in slots */
-	uint64_t looked_tick;	/* while asleep: the tick at which it was looked at last */
+	unsigned still;	      /* looks in a row at which it had not run */
+	uint32_t index;	      /* in slots */
+	uint64_t looked_tick; /* while asleep: the tick at which it was looked at last */
+	/*
+	 * Ticks at which it was as in its last sample, and the worker has not been told yet; or as
+	 * it will be in its next one (`ahead`), if it has not run by then.
+	 */
+	uint64_t repeats;
+	bool ahead;
+	uint64_t told_ns;	/* when it was told last */
 	uint64_t skip_until_ns; /* back-off of an uninterruptible thread */
 	remote_addr tstates[RAW_MAX_TSTATES];
 	uint32_t tstate_count;
@@ -218,7 +225,7 @@ struct thread_slot {
 	_Atomic remote_addr stack_end;	  /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;	  /* --join=rbx: the thread state the worker found */
 	_Atomic bool wants_stop; /* unwinding needed a register: stop it although blocked */
-	_Atomic bool last_valid; /* last_stack is that of its last sample */
+	_Atomic bool last_bad;	 /* its last sample could not be decoded: to be taken again */
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
@@ -235,8 +242,8 @@ struct thread_slot {
 
 /*
  * The threads under watch, those that are asleep behind the others. Those that have ended stand
- * aside until no raw sample points to them, and are freed then: a program may start thousands a
- * minute.
+ * aside until no raw sample points to them and all their ticks are told, and are freed then: a
+ * program may start thousands a minute.
  */
 struct slots {
 	struct thread_slot **slots, **gone;

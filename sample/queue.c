@@ -118,7 +118,8 @@ void queue_close(struct queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry, bool *closed)
+bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry,
+	       size_t *waiting, bool *closed)
 {
 	uint64_t end = clock_now_ns() + patience_ms * 1000000u;
 	struct timespec deadline = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
@@ -129,17 +130,10 @@ bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *en
 	bool found = queue->ready_count > 0;
 	if (found)
 		*entry = take_first(queue);
+	*waiting = queue->ready_count;
 	*closed = queue->closed && !found;
 	pthread_mutex_unlock(&queue->lock);
 	return found;
-}
-
-size_t queue_waiting(struct queue *queue)
-{
-	pthread_mutex_lock(&queue->lock);
-	size_t waiting = queue->ready_count;
-	pthread_mutex_unlock(&queue->lock);
-	return waiting;
 }
 
 void queue_done(struct queue *queue, const struct queue_entry *entry)

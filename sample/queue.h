@@ -16,7 +16,7 @@ struct thread_slot;
 
 enum {
 	QUEUE_SAMPLES = 256,
-	QUEUE_ENTRIES = 16384, /* a power of two; those that repeat a sample need no raw one */
+	QUEUE_ENTRIES = 2048, /* a power of two; those that repeat a sample need no raw one */
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
 	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
@@ -48,19 +48,19 @@ struct raw_sample *queue_empty(struct queue *queue);
 void queue_give_back(struct queue *queue, struct raw_sample *raw); /* it was not used */
 void queue_push(struct queue *queue, struct raw_sample *raw);
 
-/* The taker: the thread's last sample counts that many times more. False: the worker lags behind.
- */
+/* The taker: the thread's last sample counts that many times more. False: there is no room. */
 bool queue_push_repeat(struct queue *queue, struct thread_slot *slot, uint64_t ticks);
 
 void queue_close(struct queue *queue);
 
-/* The worker: the oldest entry; it sleeps until QUEUE_BATCH of them are there or its patience
- * is over, so that it wakes seldom. False after `patience_ms` without one, or (*closed) at the end.
+/*
+ * The worker: the oldest entry, and how many wait behind it; it sleeps until QUEUE_BATCH of them
+ * are there or its patience is over, so that it wakes seldom. False after `patience_ms` without
+ * one, or
+ * (*closed) at the end.
  */
-bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry, bool *closed);
-
-/* How many entries wait for the worker. */
-size_t queue_waiting(struct queue *queue);
+bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry,
+	       size_t *waiting, bool *closed);
 
 /* The worker: what was popped has been decoded and counted. */
 void queue_done(struct queue *queue, const struct queue_entry *entry);

@@ -82,10 +82,12 @@ void *recorder_take(void *recorder); /* taker.c: the taker thread */
 void *recorder_work(void *recorder); /* worker.c: the worker thread */
 
 /*
- * sweep.c, in the taker thread. A tick: looks at the threads and takes those that count. At the
- * end: counts what those that were still asleep did since their last looks.
+ * sweep.c, in the taker thread. A tick: looks at the threads and takes those that count. Now and
+ * then: tells the worker of those that have ended. At the end: counts what those that were still
+ * asleep did since their last looks.
  */
 void recorder_sweep(struct recorder *recorder, uint64_t now_ns);
+void recorder_tell_of_ended(struct recorder *recorder);
 void recorder_sweep_end(struct recorder *recorder);
 
 /* Reads the modules and opens the interpreter; the worker, under the lock. */

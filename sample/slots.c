@@ -106,12 +106,11 @@ struct thread_slot *slots_find(const struct slots *slots, pid_t tid)
 	return slots->slots[index];
 }
 
-/* Those that have ended stand aside until no raw sample points to them any more. */
 static void free_gone(struct slots *slots)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < slots->gone_count; i++) {
-		if (atomic_load(&slots->gone[i]->in_use))
+		if (slots->gone[i]->repeats || atomic_load(&slots->gone[i]->in_use))
 			slots->gone[kept++] = slots->gone[i];
 		else
 			slot_free(slots->gone[i]);

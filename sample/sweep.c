@@ -6,6 +6,8 @@
  */
 #include "sample/recording.h"
 
+#include <time.h>
+
 #include "base/log.h"
 
 static const uint64_t GONE_NS = 20000000; /* until the list of threads tells that it ended */
@@ -21,6 +23,9 @@ enum {
 	LOOK_NS = 1000, /* what a look costs: one read of /proc/TID/schedstat */
 	LOOKS_SHARE = 32,
 };
+
+static const uint64_t TELL_NS = 200000000;  /* between two times that the worker is told of one */
+static const uint64_t LAST_NS = 2000000000; /* at the end, until the worker has made room */
 
 /* A thread state was added since the list was read: by what this sample has copied. */
 static void check_join(struct recorder *recorder, const struct raw_sample *raw)
@@ -57,6 +62,7 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 		check_join(recorder, raw);
 		take_learn(slot, raw);
 		raw_sample_rewind(raw);
+		atomic_store(&slot->last_bad, false); /* until the worker says so */
 		queue_push(&recorder->queue, raw);
 		return;
 	case TAKE_GONE:
@@ -111,36 +117,93 @@ static void note_blocked(struct thread_slot *slot)
 			target_thread_wait(slot->files, &wait, NULL) && !wait.running;
 }
 
+/*
+ * Tells the worker how long the thread was as in its last sample; what was to be as in a sample
+ * that was not taken is dropped. False: there is no room for that, and nothing is lost.
+ */
+static bool tell_repeats(struct recorder *recorder, struct thread_slot *slot)
+{
+	if (slot->ahead)
+		atomic_fetch_add(&recorder->dropped, slot->repeats);
+	else if (slot->repeats && !queue_push_repeat(&recorder->queue, slot, slot->repeats))
+		return false;
+	slot->repeats = 0;
+	slot->ahead = false;
+	return true;
+}
+
+/* It was as in its last sample, which may still wait for the worker. */
+static void note_repeats(struct recorder *recorder, struct thread_slot *slot, uint64_t ticks,
+			 uint64_t now)
+{
+	slot->repeats += ticks;
+	if (now - slot->told_ns >= TELL_NS && tell_repeats(recorder, slot))
+		slot->told_ns = now;
+}
+
+/* There is no room for a sample of it: while it sleeps on, that can be taken later. */
+static bool put_off(struct thread_slot *slot)
+{
+	if (slot->ahead)
+		slot->blocked = true; /* as when it was put off first */
+	else
+		note_blocked(slot);
+	slot->ahead = slot->blocked;
+	slot->repeats += slot->blocked;
+	return slot->blocked;
+}
+
+/* It has been taken: is that also what it was at the ticks before, when there was no room? */
+static void settle_ahead(struct recorder *recorder, struct thread_slot *slot,
+			 const struct raw_sample *raw, bool taken, uint64_t runs)
+{
+	bool same = taken && !raw->stopped && slot->blocked && slot->blocked_runs == runs;
+	if (slot->ahead && !same)
+		tell_repeats(recorder, slot);
+	slot->ahead = false;
+}
+
 /* False: the worker lags behind, and the sample was dropped. */
 static bool take(struct recorder *recorder, struct thread_slot *slot,
 		 const struct target_wait *wait)
 {
 	bool must_stop = wait->running || must_stop_all(&recorder->options);
+	uint64_t runs = slot->blocked_runs;
+	if (!slot->ahead && !tell_repeats(recorder, slot))
+		return false;
 	struct raw_sample *raw = queue_empty(&recorder->queue);
 	if (!raw)
-		return false;
+		return recorder->options.wall && !must_stop && put_off(slot);
 	take_note_wait(&recorder->taker, slot, wait);
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, wait, raw);
+	settle_ahead(recorder, slot, raw, result == TAKE_OK, runs);
 	deliver(recorder, slot, raw, result);
 	return true;
 }
 
 /* Looks at a thread for `ticks` ticks, the last of which is now. Returns how many samples were
  * dropped because the worker lags behind. */
-static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64_t ticks)
+static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64_t ticks,
+		     uint64_t now)
 {
 	bool wall = recorder->options.wall;
 	bool slept = sleeps_on(slot);
-	if (slept && (!wall || atomic_load(&slot->last_valid))) {
+	if (slept && (!wall || !(slot->ahead || atomic_load(&slot->last_bad)))) {
 		slot->still += slot->still < STILL_LOOKS;
-		return wall && !queue_push_repeat(&recorder->queue, slot, ticks) ? ticks : 0;
+		if (wall)
+			note_repeats(recorder, slot, ticks, now);
+		return 0;
 	}
 	slot->blocked = false;
 	slot->still = 0;
 	/* When it woke is not known: what it did meanwhile is not counted. */
-	if (wall)
+	if (slept && slot->ahead)
+		slot->repeats += ticks - 1;
+	else if (wall)
 		atomic_fetch_add(&recorder->late, ticks - 1);
+	if (!slept && slot->ahead)
+		tell_repeats(recorder, slot);
 	struct target_wait wait;
 	if (!target_thread_wait(slot->files, &wait, NULL)) {
 		slot->skip_until_ns = clock_now_ns() + GONE_NS;
@@ -161,7 +224,7 @@ static uint64_t sweep_awake(struct recorder *recorder, uint64_t now)
 	for (size_t n = 0; n < count && !atomic_load(&recorder->stop); n++) {
 		size_t i = (first + n) % count;
 		struct thread_slot *slot = slots->slots[i];
-		uint64_t lost = counts(recorder, slot, now) ? look(recorder, slot, 1) : 0;
+		uint64_t lost = counts(recorder, slot, now) ? look(recorder, slot, 1, now) : 0;
 		if (lost && dropped == 0)
 			recorder->first_slot = i;
 		dropped += lost;
@@ -203,7 +266,7 @@ static uint64_t sweep_asleep(struct recorder *recorder, uint64_t now, uint64_t t
 		slot->looked_tick = tick;
 		/* 0: another one woke, and this one has come to its place from before it. */
 		if (ticks > 0 && counts(recorder, slot, now))
-			dropped += look(recorder, slot, ticks);
+			dropped += look(recorder, slot, ticks, now);
 		if (slot->still == STILL_LOOKS)
 			recorder->next_asleep++;
 		else
@@ -221,18 +284,51 @@ void recorder_sweep(struct recorder *recorder, uint64_t now)
 	atomic_fetch_add(&recorder->dropped, dropped);
 }
 
-void recorder_sweep_end(struct recorder *recorder)
+void recorder_tell_of_ended(struct recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->slots.gone_count; i++)
+		if (!tell_repeats(recorder, recorder->slots.gone[i]))
+			return;
+}
+
+/* What those that are still asleep did since their last looks. */
+static void look_once_more(struct recorder *recorder)
 {
 	const struct slots *slots = &recorder->slots;
 	uint64_t end = atomic_load(&recorder->ticks);
-	for (size_t i = slots->awake_count; i < slots->count && recorder->options.wall; i++) {
+	for (size_t i = slots->awake_count; i < slots->count; i++) {
 		struct thread_slot *slot = slots->slots[i];
 		uint64_t ticks = end - 1 - slot->looked_tick;
 		if (ticks == 0)
 			continue;
 		if (slot->gone || !sleeps_on(slot))
 			atomic_fetch_add(&recorder->late, ticks);
-		else if (!queue_push_repeat(&recorder->queue, slot, ticks))
-			atomic_fetch_add(&recorder->dropped, ticks);
+		else
+			slot->repeats += ticks;
 	}
+}
+
+static void tell_at_last(struct recorder *recorder, struct thread_slot *slot, uint64_t deadline)
+{
+	struct timespec rest = {.tv_nsec = 1000000};
+	while (!tell_repeats(recorder, slot)) {
+		if (clock_now_ns() >= deadline) {
+			atomic_fetch_add(&recorder->dropped, slot->repeats);
+			return;
+		}
+		nanosleep(&rest, NULL);
+	}
+}
+
+void recorder_sweep_end(struct recorder *recorder)
+{
+	const struct slots *slots = &recorder->slots;
+	uint64_t deadline = clock_now_ns() + LAST_NS;
+	if (!recorder->options.wall)
+		return;
+	look_once_more(recorder);
+	for (size_t i = 0; i < slots->gone_count; i++)
+		tell_at_last(recorder, slots->gone[i], deadline);
+	for (size_t i = 0; i < slots->count; i++)
+		tell_at_last(recorder, slots->slots[i], deadline);
 }

@@ -134,6 +134,7 @@ static bool scan(struct recorder *recorder, uint64_t now)
 		end(recorder);
 		return false;
 	}
+	recorder_tell_of_ended(recorder);
 	if (has_unjoined(recorder))
 		join_threads(recorder);
 	return recorder->watcher || seize_all(recorder);

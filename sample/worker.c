@@ -182,7 +182,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	if (facts.stale_join)
 		atomic_store(&recorder->join_again, true);
 	bool good = result == DECODE_OK && !(facts.needs_register && !raw->stopped);
-	atomic_store(&slot->last_valid, good);
+	atomic_store(&slot->last_bad, !good);
 	if (!good) {
 		recorder->counts.torn += result == DECODE_TORN;
 		atomic_store(&recorder->forget_codes, true);
@@ -204,6 +204,7 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 {
 	if (raw->epoch != recorder->worker_epoch) {
 		recorder->counts.gone++; /* of a program that is no more */
+		atomic_store(&raw->slot->last_bad, true);
 		return;
 	}
 	decode_and_count(recorder, raw);
@@ -217,8 +218,10 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 /* The thread has not run since its last sample, if that was one. */
 static void repeat(struct recorder *recorder, const struct thread_slot *slot, uint64_t ticks)
 {
-	if (slot->last_node == PROFILE_NONE)
+	if (slot->last_node == PROFILE_NONE) {
+		recorder->counts.torn += atomic_load(&slot->last_bad) ? ticks : 0;
 		return;
+	}
 	for (uint64_t i = 0; i < ticks && recorder->capture; i++)
 		capture_repeat(recorder->capture, slot->tid);
 	recorder->counts.samples += ticks;
@@ -226,9 +229,9 @@ static void repeat(struct recorder *recorder, const struct thread_slot *slot, ui
 }
 
 /* While it lags behind, and some time after that, one CPU is not enough for both. */
-static void follow_taker(struct recorder *recorder, struct placement *placement, unsigned *calm)
+static void follow_taker(struct recorder *recorder, size_t waiting, struct placement *placement,
+			 unsigned *calm)
 {
-	size_t waiting = queue_waiting(&recorder->queue);
 	if (waiting == 0 && *calm < CALM_DRAINS)
 		++*calm;
 	if (waiting >= QUEUE_LAG)
@@ -244,11 +247,12 @@ void *recorder_work(void *argument)
 	placement_init(&placement);
 	for (;;) {
 		bool closed;
+		size_t waiting;
 		struct queue_entry entry;
-		bool found = queue_pop(&recorder->queue, PATIENCE_MS, &entry, &closed);
+		bool found = queue_pop(&recorder->queue, PATIENCE_MS, &entry, &waiting, &closed);
 		if (closed)
 			return NULL;
-		follow_taker(recorder, &placement, &calm);
+		follow_taker(recorder, waiting, &placement, &calm);
 		pthread_mutex_lock(&recorder->lock);
 		try_open(recorder);
 		if (found && entry.raw)

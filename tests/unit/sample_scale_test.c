@@ -168,6 +168,7 @@ static void a_queue_is_bound_in_bytes(void **state)
 	struct thread_slot slot = {0};
 	struct queue_entry entry;
 	bool closed;
+	size_t waiting;
 	(void)state;
 	queue_init(queue);
 	for (int round = 0; round < 3; round++) {
@@ -182,7 +183,7 @@ static void a_queue_is_bound_in_bytes(void **state)
 		}
 		assert_in_range(pushed, 1, ROOM);
 		assert_int_equal(atomic_load(&slot.in_use), pushed);
-		while (queue_pop(queue, 0, &entry, &closed))
+		while (queue_pop(queue, 0, &entry, &waiting, &closed))
 			queue_done(queue, &entry);
 		assert_int_equal(atomic_load(&slot.in_use), 0);
 		assert_int_equal(queue->ready_bytes, 0);
@@ -199,6 +200,7 @@ static void repeats_need_no_raw_sample_and_leave_room_for_them(void **state)
 	struct queue_entry entry;
 	struct raw_sample *raw;
 	bool closed;
+	size_t waiting;
 	(void)state;
 	queue_init(queue);
 	size_t repeats = 0, samples = 0;
@@ -212,13 +214,14 @@ static void repeats_need_no_raw_sample_and_leave_room_for_them(void **state)
 	}
 	assert_int_equal(samples, QUEUE_SAMPLES);
 	for (size_t i = 0; i < repeats + samples; i++) {
-		assert_true(queue_pop(queue, 0, &entry, &closed));
+		assert_true(queue_pop(queue, 0, &entry, &waiting, &closed));
 		assert_ptr_equal(entry.slot, &slot);
+		assert_int_equal(waiting, repeats + samples - 1 - i);
 		assert_int_equal(entry.raw != NULL, i >= repeats); /* in the order they came */
 		queue_done(queue, &entry);
 	}
 	queue_close(queue);
-	assert_false(queue_pop(queue, 0, &entry, &closed));
+	assert_false(queue_pop(queue, 0, &entry, &waiting, &closed));
 	assert_true(closed);
 	queue_release(queue);
 	free(queue);
