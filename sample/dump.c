@@ -24,7 +24,7 @@ enum {
 	PATIENCE_US = 20000,
 	PATIENCE_LATER_US = 200,
 	SETTLE_NS = 5000000, /* until who was stopped waits again */
-	LARGE = 1 << 20, /* bytes that are not copied once more */
+	LARGE = 1 << 20,     /* bytes that are not copied once more */
 };
 
 /* What is known of one thread at the end of a pass. */
@@ -90,8 +90,8 @@ static void rest(void)
 	nanosleep(&time, NULL);
 }
 
-/* What a thread does. One that was blocked until an earlier pass stopped it runs for a moment, on its
- * way back into the same call. */
+/* What a thread does. One that was blocked until an earlier pass stopped it runs for a moment, on
+ * its way back into the same call. */
 static bool read_wait(const struct look *look, struct target_wait *wait)
 {
 	bool disturbed = look->raw && look->raw->stopped && !look->active;
