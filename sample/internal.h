@@ -250,7 +250,10 @@ struct slots {
 	size_t count, capacity, gone_count, gone_capacity;
 	size_t awake_count;  /* the first of them; the others are asleep */
 	struct table by_tid; /* -> index in slots */
-	uint64_t next_look_ns;
+	uint64_t next_look_ns, looked_ns;
+	size_t thread_count; /* at the last look, and the newest thread of all processes */
+	pid_t newest;
+	bool calm; /* that one was the newest at the look before, too */
 };
 
 void slots_init(struct slots *slots);
@@ -259,7 +262,8 @@ void slots_release(struct slots *slots);
 /*
  * Looks at the process's threads again: new ones get a slot, ended ones are let go. `options` says
  * which are wanted. When the last look took long, as with thousands of threads, and was but now,
- * this one is left out: the list must not take all the time.
+ * or when there can be no others than then, this one is left out: the list must not take all the
+ * time.
  */
 bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
 			      const struct session_options *options, struct error *error);

@@ -11,6 +11,7 @@
 
 /* A look at the list of threads may take that part of the time: it costs a microsecond a thread. */
 enum { LOOK_SHARE = 32 };
+static const uint64_t LOOK_NS = 1000000000; /* and without any sign of a change, after that time */
 
 void slots_init(struct slots *slots)
 {
@@ -160,14 +161,31 @@ bool slots_check_wanted(const struct slots *slots, const struct target *target,
 	return true;
 }
 
+/*
+ * As many threads, and none was made since, in any process. A thread that was being made at the
+ * last look has its number, and may not have been in the list: the look after a change is repeated.
+ */
+static bool unchanged(struct slots *slots, const struct target *target, uint64_t now)
+{
+	size_t count = target_thread_count(target);
+	pid_t newest = target_newest_tid();
+	bool calm = newest > 0 && newest == slots->newest && count == slots->thread_count;
+	bool same = calm && slots->calm && now - slots->looked_ns < LOOK_NS;
+	slots->thread_count = count;
+	slots->newest = newest;
+	slots->calm = calm;
+	return same;
+}
+
 bool slots_refresh(struct slots *slots, const struct target *target,
 		   const struct session_options *options, struct error *error)
 {
 	pid_t *tids;
 	size_t count;
 	uint64_t start = clock_now_ns();
-	if (start < slots->next_look_ns)
+	if (start < slots->next_look_ns || unchanged(slots, target, start))
 		return true;
+	slots->looked_ns = start;
 	if (!target_thread_list(target, &tids, &count, error))
 		return false;
 	for (size_t i = 0; i < slots->count; i++)
@@ -192,7 +210,7 @@ void slots_forget(struct slots *slots)
 {
 	for (size_t i = 0; i < slots->count; i++)
 		slots->slots[i]->gone = true;
-	slots->next_look_ns = 0;
+	slots->next_look_ns = slots->looked_ns = 0;
 }
 
 void slots_join(struct slots *slots, const struct join *join)

@@ -122,6 +122,13 @@ bool MUST_CHECK target_thread_read(const struct target *target, pid_t tid,
 /* Cheap: the number of threads now, or 0 when the process is gone. */
 size_t target_thread_count(const struct target *target);
 
+/*
+ * Cheap: the number that the kernel gave last to a thread or process, anywhere in our PID namespace
+ * and those within it; 0 where it does not tell (no CONFIG_CHECKPOINT_RESTORE). While it stays the
+ * same, there is no new thread, except one that was but being made.
+ */
+pid_t target_newest_tid(void);
+
 /* What a thread waits in (/proc/PID/task/TID/syscall). */
 struct target_wait {
 	bool running; /* on or waiting for a CPU: nothing else is known */

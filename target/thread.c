@@ -200,6 +200,15 @@ size_t target_thread_count(const struct target *target)
 	return status.st_nlink - 2;
 }
 
+/* Linux, Documentation/admin-guide/sysctl/kernel.rst: ns_last_pid. */
+pid_t target_newest_tid(void)
+{
+	char text[32];
+	if (proc_read(AT_FDCWD, "/proc/sys/kernel/ns_last_pid", text, sizeof(text)) <= 0)
+		return 0;
+	return (pid_t)strtol(text, NULL, 10);
+}
+
 /* ---- one thread ---- */
 
 /* Half of the descriptors that this process may have are for threads. */
