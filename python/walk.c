@@ -266,9 +266,7 @@ const uint8_t *walk_chunk_bytes(struct walk *walk, struct raw_chunk *chunk)
 static const struct raw_chunk *chunk_of(struct walk *walk, remote_addr address, size_t size)
 {
 	struct raw_chunk *chunk = find_chunk(walk->room, address, size);
-	if (chunk && !chunk->loaded)
-		load_chunk(walk, chunk);
-	return chunk && chunk->loaded ? chunk : NULL;
+	return chunk && walk_chunk_bytes(walk, chunk) ? chunk : NULL;
 }
 
 /* The record's bytes, in the chunk that holds it or read into `own`; NULL: there are none. */

@@ -162,8 +162,8 @@ static void describe(struct recorder *recorder, struct profile *profile)
 }
 
 /*
- * What was named in mid-recording (SIGUSR1) was named without debug files from servers, and is
- * named anew when sampling is over.
+ * In mid-recording (SIGUSR1) a forked process names, or this one where that cannot be had: without
+ * debug files from servers. All is named anew when sampling is over.
  */
 static void need_resolver(struct recorder *recorder)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* precord: samples a process, or a command that it starts, into a profile. */
-#include <poll.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

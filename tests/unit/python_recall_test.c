@@ -84,92 +84,80 @@ static void expect_recalled(struct pair *pair, size_t recalled)
 			 pair->world->runtime.layout.minor, pair->world->stack.recalled, recalled);
 }
 
-static void an_unchanged_stack_is_recalled_whole(void **state)
+typedef void check_function(struct pair *pair);
+
+static void on_each_layout(void **state)
 {
-	(void)state;
+	check_function *const *check = *state;
 	const struct python_layout *layout;
 	for (size_t row = 0; (layout = next_row(&row));) {
 		struct pair pair;
 		start(&pair, layout);
-		expect_recalled(&pair, 0);
-		for (int i = 0; i < 3; i++)
-			expect_recalled(&pair, FRAMES);
-		python_code_cache_set_recall(pair.world->cache, false);
-		expect_recalled(&pair, 0);
+		(*check)(&pair);
 		finish(&pair);
 	}
 }
 
-/* Frame N stands where it stood, called by the same one, but is another one. */
-static void what_is_outside_of_a_changed_frame_is_recalled(void **state)
+static void an_unchanged_stack_is_recalled_whole(struct pair *pair)
 {
-	(void)state;
-	const struct python_layout *layout;
-	for (size_t row = 0; (layout = next_row(&row));) {
-		struct pair pair;
-		start(&pair, layout);
-		read_both(&pair);
-		for (unsigned i = 0; i < FRAMES; i++) {
-			const remote_addr frame = frame_at(pair.world, i);
-			const remote_addr code = pair.world->codes[i];
-			put64(pair.world, frame + layout->iframe_instruction,
-			      code + layout->code_bytecode + 6);
-			expect_recalled(&pair, i);
-			expect_recalled(&pair, FRAMES);
-			put64(pair.world, frame + layout->iframe_code, pair.world->codes[0]);
-			put64(pair.world, frame + layout->iframe_instruction,
-			      pair.world->codes[0] + layout->code_bytecode + 4);
-			expect_recalled(&pair, i);
-			make_frame(pair.world, i, i % 2 ? frame_at(pair.world, i - 1) : 0, false);
-			make_stack(pair.world);
-			read_both(&pair);
-		}
-		finish(&pair);
+	expect_recalled(pair, 0);
+	for (int i = 0; i < 3; i++)
+		expect_recalled(pair, FRAMES);
+	python_code_cache_set_recall(pair->world->cache, false);
+	expect_recalled(pair, 0);
+}
+
+/* Frame N stands where it stood, called by the same one, but is another one. */
+static void what_is_outside_of_a_changed_frame_is_recalled(struct pair *pair)
+{
+	const struct python_layout *layout = &pair->world->runtime.layout;
+	read_both(pair);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		const remote_addr frame = frame_at(pair->world, i);
+		const remote_addr code = pair->world->codes[i];
+		put64(pair->world, frame + layout->iframe_instruction,
+		      code + layout->code_bytecode + 6);
+		expect_recalled(pair, i);
+		expect_recalled(pair, FRAMES);
+		put64(pair->world, frame + layout->iframe_code, pair->world->codes[0]);
+		put64(pair->world, frame + layout->iframe_instruction,
+		      pair->world->codes[0] + layout->code_bytecode + 4);
+		expect_recalled(pair, i);
+		make_frame(pair->world, i, i % 2 ? frame_at(pair->world, i - 1) : 0, false);
+		make_stack(pair->world);
+		read_both(pair);
 	}
 }
 
 /* The frames' bytes are the same, what they run is not: a freed code object's memory is used
  * again. */
-static void code_at_a_reused_address_is_not_recalled(void **state)
+static void code_at_a_reused_address_is_not_recalled(struct pair *pair)
 {
-	(void)state;
-	const struct python_layout *layout;
-	for (size_t row = 0; (layout = next_row(&row));) {
-		struct pair pair;
-		start(&pair, layout);
-		read_both(&pair);
-		for (unsigned i = 0; i < FRAMES; i++) {
-			put64(pair.world, pair.world->codes[i] + layout->code_name,
-			      make_string(pair.world, "another"));
-			expect_recalled(&pair, i);
-			assert_string_equal(pair.world->stack.frames[FRAMES - 1 - i].code->name,
-					    "another");
-		}
-		finish(&pair);
+	const struct python_layout *layout = &pair->world->runtime.layout;
+	read_both(pair);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		put64(pair->world, pair->world->codes[i] + layout->code_name,
+		      make_string(pair->world, "another"));
+		expect_recalled(pair, i);
+		assert_string_equal(pair->world->stack.frames[FRAMES - 1 - i].code->name,
+				    "another");
 	}
 }
 
 /* Other thread states, of which some share the place where the first one's stack is kept. */
-static void thread_states_do_not_mix(void **state)
+static void thread_states_do_not_mix(struct pair *pair)
 {
-	(void)state;
-	const struct python_layout *layout;
-	for (size_t row = 0; (layout = next_row(&row));) {
-		struct pair pair;
-		start(&pair, layout);
-		read_both(&pair);
-		struct python_stack other;
-		python_stack_init(&other);
-		for (remote_addr at = TSTATE + 0x2000; at < TSTATE + 0x2800; at += 0x40) {
-			struct error error = {0};
-			(void)!python_stack_read(&pair.world->runtime, &pair.world->reader, at,
-						 NULL, 0, pair.world->cache, &other, &error);
-			assert_int_equal(other.recalled, 0);
-			read_both(&pair);
-		}
-		python_stack_release(&other);
-		finish(&pair);
+	read_both(pair);
+	struct python_stack other;
+	python_stack_init(&other);
+	for (remote_addr at = TSTATE + 0x2000; at < TSTATE + 0x2800; at += 0x40) {
+		struct error error = {0};
+		(void)!python_stack_read(&pair->world->runtime, &pair->world->reader, at, NULL, 0,
+					 pair->world->cache, &other, &error);
+		assert_int_equal(other.recalled, 0);
+		read_both(pair);
 	}
+	python_stack_release(&other);
 }
 
 /* ---- everything that is read, changed in turn ---- */
@@ -203,55 +191,52 @@ static void change_words(struct pair *pair, remote_addr start, remote_addr end)
 	}
 }
 
-static void any_word_may_change(void **state)
+static void any_word_may_change(struct pair *pair)
 {
-	(void)state;
-	const struct python_layout *layout;
-	for (size_t row = 0; (layout = next_row(&row));) {
-		struct pair pair;
-		start(&pair, layout);
-		read_both(&pair);
-		change_words(&pair, CHUNK, frame_at(pair.world, FRAMES));
-		change_words(&pair, record_at(2), record_at(0) + 0x100);
-		change_words(&pair, TSTATE, TSTATE + layout->tstate_size);
-		for (unsigned i = 0; i < FRAMES; i++)
-			change_words(&pair, pair.world->codes[i],
-				     pair.world->codes[i] + layout->code_size);
-		finish(&pair);
-	}
+	const struct python_layout *layout = &pair->world->runtime.layout;
+	read_both(pair);
+	change_words(pair, CHUNK, frame_at(pair->world, FRAMES));
+	change_words(pair, record_at(2), record_at(0) + 0x100);
+	change_words(pair, TSTATE, TSTATE + layout->tstate_size);
+	for (unsigned i = 0; i < FRAMES; i++)
+		change_words(pair, pair->world->codes[i],
+			     pair->world->codes[i] + layout->code_size);
 }
 
 /* Each read fails once: what is read all the same is right. */
-static void a_failing_read_is_no_recall(void **state)
+static void a_failing_read_is_no_recall(struct pair *pair)
 {
-	(void)state;
-	const struct python_layout *layout;
-	for (size_t row = 0; (layout = next_row(&row));) {
-		struct pair pair;
-		start(&pair, layout);
-		read_both(&pair);
-		for (size_t fail = 1; fail < 64; fail++) {
-			pair.world->reads = 0;
-			pair.world->fail_at = fail;
-			const bool well = read_stack(pair.world, true);
-			pair.world->fail_at = 0;
-			if (well)
-				expect_equal(&pair.world->stack, &pair.plain);
-			read_both(&pair);
-		}
-		finish(&pair);
+	read_both(pair);
+	for (size_t fail = 1; fail < 64; fail++) {
+		pair->world->reads = 0;
+		pair->world->fail_at = fail;
+		const bool well = read_stack(pair->world, true);
+		pair->world->fail_at = 0;
+		if (well)
+			expect_equal(&pair->world->stack, &pair->plain);
+		read_both(pair);
 	}
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_unchanged_stack_is_recalled_whole),
-		cmocka_unit_test(what_is_outside_of_a_changed_frame_is_recalled),
-		cmocka_unit_test(code_at_a_reused_address_is_not_recalled),
-		cmocka_unit_test(thread_states_do_not_mix),
-		cmocka_unit_test(any_word_may_change),
-		cmocka_unit_test(a_failing_read_is_no_recall),
+	static struct {
+		const char *name;
+		check_function *check;
+	} checks[] = {
+		{"an_unchanged_stack_is_recalled_whole", an_unchanged_stack_is_recalled_whole},
+		{"what_is_outside_of_a_changed_frame_is_recalled",
+		 what_is_outside_of_a_changed_frame_is_recalled},
+		{"code_at_a_reused_address_is_not_recalled",
+		 code_at_a_reused_address_is_not_recalled},
+		{"thread_states_do_not_mix", thread_states_do_not_mix},
+		{"any_word_may_change", any_word_may_change},
+		{"a_failing_read_is_no_recall", a_failing_read_is_no_recall},
 	};
+	struct CMUnitTest tests[sizeof(checks) / sizeof(*checks)];
+	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++)
+		tests[i] = (struct CMUnitTest){.name = checks[i].name,
+					       .test_func = on_each_layout,
+					       .initial_state = &checks[i].check};
 	return cmocka_run_group_tests_name("python_recall", tests, NULL, NULL);
 }
