@@ -314,7 +314,7 @@ static void any_words_end_in_bounded_time(void **state)
 	};
 	const struct test_case test = { .pc = "leaf_body" };
 	unsigned short seed[3] = { 1, 2, 3 };
-	struct array array = { .reader = { read_array } };
+	struct array array = { .reader = { .read = read_array } };
 	struct timespec before, after;
 	uint64_t addresses[12];
 	(void)state;
