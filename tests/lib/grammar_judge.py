@@ -44,7 +44,7 @@ COLLECTING = ("collected", "collected_deleted", "collector_calls")
 TRAMPOLINES = ("[unknown]", "trampoline_code_table")
 OWN_FILE = re.compile(r"(lib)?python\d\.\d+")
 # What any function may be in at the innermost end: memory, locks, clocks, the dynamic loader.
-LEAF = re.compile(r"^(libc|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\])$")
+LEAF = re.compile(r"^(libc|libstdc\+\+|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\])$")
 # Modules of 2.7 that later versions have in the interpreter itself, where they are not shown.
 BUILT_IN = ("itertools", "operator", "_functools", "cStringIO", "_collections")
 MARKS = ("<gc>", "<gil wait>")
