@@ -189,14 +189,13 @@ static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64
 {
 	bool wall = recorder->options.wall;
 	bool slept = sleeps_on(slot);
+	slot->still = slept ? slot->still + (slot->still < STILL_LOOKS) : 0;
 	if (slept && (!wall || !(slot->ahead || atomic_load(&slot->last_bad)))) {
-		slot->still += slot->still < STILL_LOOKS;
 		if (wall)
 			note_repeats(recorder, slot, ticks, now);
 		return 0;
 	}
 	slot->blocked = false;
-	slot->still = 0;
 	/* When it woke is not known: what it did meanwhile is not counted. */
 	if (slept && slot->ahead)
 		slot->repeats += ticks - 1;

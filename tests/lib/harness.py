@@ -58,6 +58,18 @@ class Cases:
             self.passed += 1
             print(f"ok - {name}" + (f" # {note}" if note else ""), flush=True)
 
+    def run_on(self, start, cases):
+        """On one process, that takes long to start: start() is a context, each case a name, a function of what
+        that gives, and more arguments."""
+        try:
+            with start() as process:
+                for name, function, *arguments in cases:
+                    self.run(name, function, process, *arguments)
+        except Skip as reason:
+            self.skip(cases[0][0], reason)
+        except Failure as why:
+            self.fail(cases[0][0], why)
+
     def fail(self, name, why):
         self.failed += 1
         print(f"not ok - {name}: {why}", flush=True)

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 
-from harness import Failure, Skip, expect, interpreters
+from harness import Failure, Fixture, Skip, expect, interpreters
 
 # What these kinds of many_threads.py wait in has Python frames of its own further in.
 INSIDE = {"event", "condition", "acquire"}
@@ -53,8 +53,8 @@ def only_thread(dump):
     return threads[0]
 
 
-def threads_for(interpreter, threads):
-    """How many to start; Skip where the kernel does not let a process have so many."""
+def start_many(interpreter, threads, running):
+    """A process of many_threads.py; Skip where the kernel does not let a process have so many."""
     if interpreter.python < (3,):
         threads = min(threads, 1000)      # 2.7 itself takes minutes to start more
     for path in ("/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max",
@@ -65,7 +65,8 @@ def threads_for(interpreter, threads):
             continue
         if limit.isdigit() and int(limit) < threads + 500:
             raise Skip(f"{path} is {limit}")
-    return threads
+    return Fixture(interpreter, "many_threads.py", "--threads", str(threads), "--running", str(running),
+                   modules=["common"])
 
 
 def one_of_each_end():
