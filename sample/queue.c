@@ -47,6 +47,8 @@ struct raw_sample *queue_empty(struct queue *queue)
 		if (queue->free_count) {
 			raw = queue->free[--queue->free_count];
 			queue->free_bytes -= raw_sample_footprint(raw);
+			if (queue->free_count < queue->least_free)
+				queue->least_free = queue->free_count;
 		} else {
 			may_make = queue->made < QUEUE_SAMPLES;
 			queue->made += may_make;
@@ -56,26 +58,61 @@ struct raw_sample *queue_empty(struct queue *queue)
 	return may_make ? raw_sample_new() : raw;
 }
 
+static void put(struct queue *queue, struct raw_sample *raw, size_t at)
+{
+	if (at > queue->free_count)
+		at = queue->free_count;
+	memmove(queue->free + at + 1, queue->free + at,
+		(queue->free_count - at) * sizeof(*queue->free));
+	queue->free[at] = raw;
+	queue->free_count++;
+	queue->free_bytes += raw_sample_footprint(raw);
+}
+
+/* One that has not been needed for long, or NULL: they are at the far end. */
+static struct raw_sample *take_idle(struct queue *queue)
+{
+	if (++queue->turns >= QUEUE_TURNS) {
+		queue->turns = 0;
+		queue->idle = queue->least_free;
+		queue->least_free = queue->free_count;
+	}
+	if (queue->idle > queue->free_count)
+		queue->idle = queue->free_count;
+	if (queue->idle == 0)
+		return NULL;
+	struct raw_sample *raw = queue->free[--queue->idle];
+	queue->free_count--;
+	memmove(queue->free + queue->idle, queue->free + queue->idle + 1,
+		(queue->free_count - queue->idle) * sizeof(*queue->free));
+	queue->free_bytes -= raw_sample_footprint(raw);
+	return raw;
+}
+
 /*
- * The last one given back is used next, and keeps its memory for that. Others of a deep stack give
- * theirs back, and go to the far end.
+ * The last one given back is used next, and keeps its memory for that, as do those that are needed
+ * now and then. Others, and those of a deep stack, give theirs back, and go to the far end.
  */
 void queue_give_back(struct queue *queue, struct raw_sample *raw)
 {
 	raw_sample_reset(raw);
 	pthread_mutex_lock(&queue->lock);
-	bool trim =
-		queue->free_bytes > 0 && queue->free_bytes + raw_sample_footprint(raw) > QUEUE_KEPT;
+	struct raw_sample *idle = take_idle(queue);
+	size_t place = queue->idle;
+	if (queue->free_bytes == 0 || queue->free_bytes + raw_sample_footprint(raw) <= QUEUE_KEPT) {
+		put(queue, raw, queue->free_count);
+		raw = NULL;
+	}
 	pthread_mutex_unlock(&queue->lock);
-	if (trim)
+	if (idle)
+		raw_sample_trim(idle);
+	if (raw)
 		raw_sample_trim(raw);
 	pthread_mutex_lock(&queue->lock);
-	queue->free_bytes += raw_sample_footprint(raw);
-	queue->free[queue->free_count++] = raw;
-	if (trim) {
-		queue->free[queue->free_count - 1] = queue->free[0];
-		queue->free[0] = raw;
-	}
+	if (idle)
+		put(queue, idle, place);
+	if (raw)
+		put(queue, raw, 0);
 	pthread_mutex_unlock(&queue->lock);
 }
 

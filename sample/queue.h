@@ -20,7 +20,8 @@ enum {
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
 	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
-	QUEUE_KEPT = 2 << 20,	     /* in memory of raw samples that nobody needs at the moment */
+	QUEUE_KEPT = 8 << 20,	     /* in memory of raw samples that nobody needs at the moment */
+	QUEUE_TURNS = 1024,	     /* that none of them was needed in: it gives its memory back */
 };
 
 /* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */
@@ -37,6 +38,8 @@ struct queue {
 	struct queue_entry ready[QUEUE_ENTRIES];
 	size_t free_count, made, ready_first, ready_count;
 	size_t ready_bytes, free_bytes;
+	size_t turns, least_free; /* since the last look for idle ones */
+	size_t idle; /* of the free ones, how many from the far end on are to be trimmed */
 	bool closed;
 };
 

@@ -193,6 +193,35 @@ static void a_queue_is_bound_in_bytes(void **state)
 	free(queue);
 }
 
+/* A burst needed a hundred; since then one is enough. */
+static void raw_samples_that_are_not_needed_give_their_memory_back(void **state)
+{
+	enum { EACH = 48 << 10, BURST = 100 };
+	struct queue *queue = alloc_zeroed(1, sizeof(*queue));
+	struct raw_sample *raws[BURST];
+	(void)state;
+	queue_init(queue);
+	for (int i = 0; i < BURST; i++) {
+		raws[i] = queue_empty(queue);
+		raw_sample_reset(raws[i]);
+		touch(raws[i], 0x1000, EACH);
+	}
+	for (int i = 0; i < BURST; i++)
+		queue_give_back(queue, raws[i]);
+	assert_int_equal(queue->free_count, BURST);
+	assert_true(queue->free_bytes >= BURST * EACH);
+	for (int i = 0; i < 3 * QUEUE_TURNS; i++) {
+		struct raw_sample *raw = queue_empty(queue);
+		raw_sample_reset(raw);
+		touch(raw, 0x1000, EACH);
+		queue_give_back(queue, raw);
+	}
+	assert_int_equal(queue->free_count, BURST);
+	assert_true(queue->free_bytes < 3 * EACH);
+	queue_release(queue);
+	free(queue);
+}
+
 static void repeats_need_no_raw_sample_and_leave_room_for_them(void **state)
 {
 	struct queue *queue = alloc_zeroed(1, sizeof(*queue));
@@ -391,6 +420,7 @@ int main(void)
 		cmocka_unit_test(memory_of_a_deep_stack_is_given_back),
 		cmocka_unit_test(a_clone_holds_what_was_copied_and_no_more),
 		cmocka_unit_test(a_queue_is_bound_in_bytes),
+		cmocka_unit_test(raw_samples_that_are_not_needed_give_their_memory_back),
 		cmocka_unit_test(repeats_need_no_raw_sample_and_leave_room_for_them),
 		cmocka_unit_test(slots_keep_apart_who_is_asleep),
 		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
