@@ -220,6 +220,7 @@ struct thread_slot {
 				  */
 	struct prediction prediction;
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
+	uint64_t copied_ns;		  /* when that was */
 	struct python_recent recent;	  /* --nonblocking */
 	struct noted_wait *noted;	  /* --kernel: NULL: it has not been seen to be blocked */
 	_Atomic remote_addr stack_end;	  /* told by the worker; 0: not known */

@@ -18,6 +18,9 @@ enum {
 	REHEARSED_STACK = 256 << 10, /* bytes; more do not stay in a cache */
 };
 
+/* After that time without a copy of a thread the next one is rehearsed. */
+static const uint64_t COLD_NS = 500000;
+
 /*
  * From SP to the end of what can be frames. A thread made by pthread_create has its struct
  * pthread, at which fs_base points, at the top of its own stack; the main thread's end and that
@@ -58,12 +61,13 @@ static void copy_predicted(const struct taker *taker, struct thread_slot *slot,
 
 /*
  * Copies what the pause will most likely copy, and forgets it: the target's memory is then in this
- * CPU's cache, and so is the kernel's way to it. Measured with 50 native and 50 Python frames: a
- * copy of 6 us instead of 10 us in the pause.
+ * CPU's cache, and so is the kernel's way to it. Measured with 70 frames: 5 us of the pause at 1000
+ * Hz for 15 us of our own time; at 10,000 Hz, where they are still there, 1 us for 12.
  */
 static void rehearse(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
-	if (slot->copied_stack.size == 0 || slot->copied_stack.size > REHEARSED_STACK)
+	if (slot->copied_stack.size == 0 || slot->copied_stack.size > REHEARSED_STACK ||
+	    clock_now_ns() - slot->copied_ns < COLD_NS)
 		return;
 	copy_predicted(taker, slot, &slot->copied_stack, raw);
 	raw_sample_reset(raw);
@@ -209,7 +213,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	uint64_t before = clock_now_ns();
 	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
 		return take_failure(slot, &error);
-	raw->time_ns = clock_now_ns();
+	raw->time_ns = slot->copied_ns = clock_now_ns();
 	take_stopped(taker, slot, raw);
 	/* Read before the resume: that may hand our CPU to the thread at once. */
 	raw->pause_ns = clock_now_ns() - before;
