@@ -168,7 +168,7 @@ bool slots_check_wanted(const struct slots *slots, const struct target *target,
 static bool unchanged(struct slots *slots, const struct target *target, uint64_t now)
 {
 	size_t count = target_thread_count(target);
-	pid_t newest = target_newest_tid();
+	pid_t newest = target_newest_tid(target);
 	bool calm = newest > 0 && newest == slots->newest && count == slots->thread_count;
 	bool same = calm && slots->calm && now - slots->looked_ns < LOOK_NS;
 	slots->thread_count = count;

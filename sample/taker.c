@@ -18,7 +18,7 @@
 #include "sample/placement.h"
 
 static const uint64_t SCAN_NS = 20000000; /* threads that came and went in pairs */
-static const uint64_t COUNT_NS = 4000000; /* between two looks at how many there are */
+static const uint64_t COUNT_NS = 4000000; /* between two looks whether there are more */
 static const uint64_t EXEC_NS = 2000000;  /* between two looks for exec, until there is Python */
 
 static void notify(struct recorder *recorder)
@@ -161,12 +161,18 @@ static void follow_runtime(struct recorder *recorder)
 	join_threads(recorder);
 }
 
+/* A thread that is being made has its number before it is counted: so it is counted once more. */
 static bool threads_changed(struct recorder *recorder, uint64_t now)
 {
 	if (now - recorder->counted_ns < COUNT_NS)
 		return false;
+	const pid_t newest = target_newest_tid(recorder->target);
+	const bool calm = newest > 0 && newest == recorder->newest;
+	const bool counted = calm && recorder->calm;
 	recorder->counted_ns = now;
-	return target_thread_count(recorder->target) != recorder->thread_count;
+	recorder->newest = newest;
+	recorder->calm = calm;
+	return !counted && target_thread_count(recorder->target) != recorder->thread_count;
 }
 
 static void follow_threads(struct recorder *recorder, uint64_t now)

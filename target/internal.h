@@ -27,6 +27,7 @@ struct target {
 	pid_t pid;
 	int directory; /* /proc/PID: never another process that got its number */
 	int root;
+	int newest; /* /proc/sys/kernel/ns_last_pid; -1: there is none */
 	uint64_t start_time;
 	char *command_line;
 	char *executable;

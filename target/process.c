@@ -203,6 +203,7 @@ static bool fill_target(struct target *target, struct error *error)
 		return false;
 	target->command_line = read_command_line(target->directory);
 	target->root = openat(target->directory, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	target->newest = open("/proc/sys/kernel/ns_last_pid", O_RDONLY | O_CLOEXEC);
 	return true;
 }
 
@@ -219,7 +220,7 @@ bool target_open(pid_t pid, struct target **out, struct error *error)
 	target->memory.read = read_memory;
 	target->pid = pid;
 	target->directory = directory;
-	target->root = -1;
+	target->root = target->newest = -1;
 	target->state = alloc_zeroed(1, sizeof(*target->state));
 	atomic_store(&target->state->living_tid, pid);
 	if (!fill_target(target, error)) {
@@ -237,6 +238,8 @@ void target_free(struct target *target)
 	close(target->directory);
 	if (target->root >= 0)
 		close(target->root);
+	if (target->newest >= 0)
+		close(target->newest);
 	free(target->command_line);
 	free(target->executable);
 	free(target->state);

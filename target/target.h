@@ -127,7 +127,7 @@ size_t target_thread_count(const struct target *target);
  * and those within it; 0 where it does not tell (no CONFIG_CHECKPOINT_RESTORE). While it stays the
  * same, there is no new thread, except one that was but being made.
  */
-pid_t target_newest_tid(void);
+pid_t target_newest_tid(const struct target *target);
 
 /* What a thread waits in (/proc/PID/task/TID/syscall). */
 struct target_wait {

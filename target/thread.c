@@ -201,11 +201,13 @@ size_t target_thread_count(const struct target *target)
 }
 
 /* Linux, Documentation/admin-guide/sysctl/kernel.rst: ns_last_pid. */
-pid_t target_newest_tid(void)
+pid_t target_newest_tid(const struct target *target)
 {
 	char text[32];
-	if (proc_read(AT_FDCWD, "/proc/sys/kernel/ns_last_pid", text, sizeof(text)) <= 0)
+	ssize_t size = pread(target->newest, text, sizeof(text) - 1, 0);
+	if (size <= 0)
 		return 0;
+	text[size] = '\0';
 	return (pid_t)strtol(text, NULL, 10);
 }
 
