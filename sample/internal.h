@@ -252,9 +252,8 @@ struct slots {
 	size_t awake_count;  /* the first of them; the others are asleep */
 	struct table by_tid; /* -> index in slots */
 	uint64_t next_look_ns, looked_ns;
-	size_t thread_count; /* at the last look, and the newest thread of all processes */
-	pid_t newest;
-	bool calm; /* that one was the newest at the look before, too */
+	size_t thread_count; /* at the last look */
+	struct target_births births;
 };
 
 void slots_init(struct slots *slots);

@@ -57,10 +57,9 @@ bool queue_push_repeat(struct queue *queue, struct thread_slot *slot, uint64_t t
 void queue_close(struct queue *queue);
 
 /*
- * The worker: the oldest entry, and how many wait behind it; it sleeps until QUEUE_BATCH of them
- * are there or its patience is over, so that it wakes seldom. False after `patience_ms` without
- * one, or
- * (*closed) at the end.
+ * The worker: the oldest entry, and how many wait behind it. It sleeps until QUEUE_BATCH of them
+ * are there or its patience is over, so that it wakes seldom. False when there was none for
+ * `patience_ms`, or (*closed) at the end.
  */
 bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry,
 	       size_t *waiting, bool *closed);

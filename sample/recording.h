@@ -35,8 +35,7 @@ struct recorder {
 	struct schedule schedule;
 	uint64_t scanned_ns, counted_ns, watched_ns;
 	size_t thread_count;
-	pid_t newest;	    /* of the threads of all processes, when it was looked at last */
-	bool calm;	    /* it was that at the look before, too */
+	struct target_births births;
 	size_t first_slot;  /* where a tick begins: with those that the last one had no room for */
 	size_t next_asleep; /* whose turn it is, as an index in slots */
 

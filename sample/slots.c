@@ -161,19 +161,13 @@ bool slots_check_wanted(const struct slots *slots, const struct target *target,
 	return true;
 }
 
-/*
- * As many threads, and none was made since, in any process. A thread that was being made at the
- * last look has its number, and may not have been in the list: the look after a change is repeated.
- */
+/* As many threads, and none was made since. */
 static bool unchanged(struct slots *slots, const struct target *target, uint64_t now)
 {
-	size_t count = target_thread_count(target);
-	pid_t newest = target_newest_tid(target);
-	bool calm = newest > 0 && newest == slots->newest && count == slots->thread_count;
-	bool same = calm && slots->calm && now - slots->looked_ns < LOOK_NS;
+	const size_t count = target_thread_count(target);
+	const bool same = target_no_births(target, &slots->births) &&
+			  count == slots->thread_count && now - slots->looked_ns < LOOK_NS;
 	slots->thread_count = count;
-	slots->newest = newest;
-	slots->calm = calm;
 	return same;
 }
 

@@ -161,18 +161,13 @@ static void follow_runtime(struct recorder *recorder)
 	join_threads(recorder);
 }
 
-/* A thread that is being made has its number before it is counted: so it is counted once more. */
 static bool threads_changed(struct recorder *recorder, uint64_t now)
 {
 	if (now - recorder->counted_ns < COUNT_NS)
 		return false;
-	const pid_t newest = target_newest_tid(recorder->target);
-	const bool calm = newest > 0 && newest == recorder->newest;
-	const bool counted = calm && recorder->calm;
 	recorder->counted_ns = now;
-	recorder->newest = newest;
-	recorder->calm = calm;
-	return !counted && target_thread_count(recorder->target) != recorder->thread_count;
+	return !target_no_births(recorder->target, &recorder->births) &&
+	       target_thread_count(recorder->target) != recorder->thread_count;
 }
 
 static void follow_threads(struct recorder *recorder, uint64_t now)

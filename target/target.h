@@ -122,12 +122,19 @@ bool MUST_CHECK target_thread_read(const struct target *target, pid_t tid,
 /* Cheap: the number of threads now, or 0 when the process is gone. */
 size_t target_thread_count(const struct target *target);
 
+/* What is remembered from call to call; zeroed at first. */
+struct target_births {
+	pid_t newest;
+	bool calm;
+};
+
 /*
- * Cheap: the number that the kernel gave last to a thread or process, anywhere in our PID namespace
- * and those within it; 0 where it does not tell (no CONFIG_CHECKPOINT_RESTORE). While it stays the
- * same, there is no new thread, except one that was but being made.
+ * Cheap: true when no thread can have been made since the last call, by any process in our PID
+ * namespace or within it. The kernel tells the number that it gave last; a thread has it before it
+ * is in the list, so the call after a change says false once more. Always false where the kernel
+ * does not tell (no CONFIG_CHECKPOINT_RESTORE).
  */
-pid_t target_newest_tid(const struct target *target);
+bool target_no_births(const struct target *target, struct target_births *births);
 
 /* What a thread waits in (/proc/PID/task/TID/syscall). */
 struct target_wait {

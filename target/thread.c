@@ -200,8 +200,8 @@ size_t target_thread_count(const struct target *target)
 	return status.st_nlink - 2;
 }
 
-/* Linux, Documentation/admin-guide/sysctl/kernel.rst: ns_last_pid. */
-pid_t target_newest_tid(const struct target *target)
+/* Linux, Documentation/admin-guide/sysctl/kernel.rst: ns_last_pid; 0: not told. */
+static pid_t newest_tid(const struct target *target)
 {
 	char text[32];
 	ssize_t size = pread(target->newest, text, sizeof(text) - 1, 0);
@@ -209,6 +209,14 @@ pid_t target_newest_tid(const struct target *target)
 		return 0;
 	text[size] = '\0';
 	return (pid_t)strtol(text, NULL, 10);
+}
+
+bool target_no_births(const struct target *target, struct target_births *births)
+{
+	const struct target_births last = *births;
+	births->newest = newest_tid(target);
+	births->calm = births->newest > 0 && births->newest == last.newest;
+	return births->calm && last.calm;
 }
 
 /* ---- one thread ---- */

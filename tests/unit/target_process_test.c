@@ -123,6 +123,28 @@ static void *wait_in_pipe(void *pipe_end)
 	return NULL;
 }
 
+/* Others may make threads all the while: only that a new one is noticed can be told for sure. */
+static void a_new_thread_is_noticed(void **state)
+{
+	(void)state;
+	struct target_births births = {0};
+	assert_false(target_no_births(self, &births));
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(0);
+		assert_false(target_no_births(self, &births));
+		assert_false(target_no_births(self, &births));
+		waitpid(pid, NULL, 0);
+	}
+	if (access("/proc/sys/kernel/ns_last_pid", R_OK) != 0)
+		return;
+	for (int i = 0; i < 100000; i++)
+		if (target_no_births(self, &births))
+			return;
+	fail_msg("births are told all the time");
+}
+
 static bool blocks_in_read(const struct target_thread_files *files, struct target_wait *wait)
 {
 	struct error error;
@@ -254,6 +276,7 @@ int main(void)
 		cmocka_unit_test(ranges_are_read_up_to_the_first_hole),
 		cmocka_unit_test(what_is_no_process_is_gone),
 		cmocka_unit_test(a_process_is_alive_until_it_ends),
+		cmocka_unit_test(a_new_thread_is_noticed),
 		cmocka_unit_test(a_blocked_thread_shows_its_call_and_its_name),
 		cmocka_unit_test(only_regular_files_inside_of_the_root_are_opened),
 		cmocka_unit_test(stat_is_counted_from_the_last_parenthesis),
