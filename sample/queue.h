@@ -21,7 +21,7 @@ enum {
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
 	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
 	QUEUE_KEPT = 8 << 20,	     /* in memory of raw samples that nobody needs at the moment */
-	QUEUE_TURNS = 1024,	     /* that none of them was needed in: it gives its memory back */
+	QUEUE_TURNS = 16384,	     /* that none of them was needed in: it gives its memory back */
 };
 
 /* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */
