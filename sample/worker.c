@@ -16,8 +16,9 @@
 static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
 enum {
-	PATIENCE_MS = 20,
-	CALM_DRAINS = 50, /* times that nothing was left to do, some 20 ms apart */
+	PATIENCE_MS = 20,	 /* the taker waits to hear what is known of the first samples */
+	PATIENCE_LATER_MS = 200, /* to wake takes as long as to decode three samples */
+	CALM_DRAINS = 50,	 /* times that nothing was left to do, some 20 ms apart */
 };
 
 /* Through a recording reader when raw samples are captured: replay reads the same memory. */
@@ -228,6 +229,11 @@ static void repeat(struct recorder *recorder, const struct thread_slot *slot, ui
 	profile_add_again(&recorder->raw, slot->last_node, ticks);
 }
 
+static unsigned patience(struct recorder *recorder, unsigned calm)
+{
+	return calm < CALM_DRAINS || !python_is_open(recorder) ? PATIENCE_MS : PATIENCE_LATER_MS;
+}
+
 /* While it lags behind, and some time after that, one CPU is not enough for both. */
 static void follow_taker(struct recorder *recorder, size_t waiting, struct placement *placement,
 			 unsigned *calm)
@@ -249,7 +255,8 @@ void *recorder_work(void *argument)
 		bool closed;
 		size_t waiting;
 		struct queue_entry entry;
-		bool found = queue_pop(&recorder->queue, PATIENCE_MS, &entry, &waiting, &closed);
+		bool found = queue_pop(&recorder->queue, patience(recorder, calm), &entry, &waiting,
+				       &closed);
 		if (closed)
 			return NULL;
 		follow_taker(recorder, waiting, &placement, &calm);
