@@ -115,6 +115,12 @@ struct unwind_row {
 	bool signal_frame;
 };
 
+/* The addresses that a row of kind ROW_FOUND holds for. */
+struct row_range {
+	remote_addr start;
+	uint32_t size, row;
+};
+
 enum row_key {
 	ROW_KEY_ROW,	/* index in rows */
 	ROW_KEY_CALL,	/* call_site.c: the call before it, | the other module's id + 1 << 8 */
@@ -129,6 +135,8 @@ struct unwinder {
 	struct table row_index; /* (address, enum row_key) -> index in rows, or an answer */
 	struct unwind_row *rows;
 	size_t row_count;
+	struct row_range *ranges; /* in order */
+	size_t range_count;
 	uint8_t *states; /* of those found, each once: of state_size bytes, which libunwind tells */
 	struct id_table state_ids;
 	uint32_t state_count;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From a PC to the rule for stepping out of it, as libunwind's register state. libunwind makes the
- * state (unw_reg_states_iterate) and applies it (unw_apply_reg_state);
- * the cache between the two is ours: unw_step's own takes a lock and masks all signals, twice a
- * frame, and its hash is cut to 8 bits (src/dwarf/Gparser.c, unw_hash_index_t), so that large
- * sizes are chains of hundreds; and unw_step guesses by RBP where there is no information.
- * Relies on frame_index.c for the FDE, on cfi.c for its harmlessness, on space.c for its bytes.
+ * state (unw_reg_states_iterate), once for all addresses of a function that it holds for, and
+ * applies it (unw_apply_reg_state); the cache between the two is ours: unw_step's own takes a lock
+ * and masks all signals, twice a frame, and its hash is cut to 8 bits (src/dwarf/Gparser.c,
+ * unw_hash_index_t), so that large sizes are chains of hundreds; and unw_step guesses by RBP where
+ * there is no information. Relies on frame_index.c for the FDE, on cfi.c for its harmlessness, on
+ * space.c for its bytes.
  */
 #include "unwind/internal.h"
 
@@ -24,6 +25,7 @@ struct wanted {
 	struct unwinder *unwinder;
 	remote_addr address;
 	struct unwind_row *row;
+	remote_addr start, end; /* the addresses that it holds for */
 	bool found;
 };
 
@@ -59,7 +61,49 @@ static int take_state(void *token, void *state, size_t size, unw_word_t start, u
 		return 0;
 	wanted->row->state = keep_state(wanted->unwinder, state, size);
 	wanted->found = wanted->row->state != NULL;
+	wanted->start = start;
+	wanted->end = end;
 	return -UNW_ESTOPUNWIND;
+}
+
+/* How many ranges start at or before the address. */
+static size_t ranges_until(const struct unwinder *unwinder, remote_addr address)
+{
+	size_t low = 0, high = unwinder->range_count;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (unwinder->ranges[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void add_range(struct unwinder *unwinder, remote_addr start, remote_addr end, uint32_t row)
+{
+	if (end <= start || end - start > UINT32_MAX || unwinder->range_count == ROW_LIMIT)
+		return;
+	if (!unwinder->ranges)
+		unwinder->ranges = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->ranges));
+	const size_t at = ranges_until(unwinder, start);
+	struct row_range *const place = &unwinder->ranges[at];
+	memmove(place + 1, place, (unwinder->range_count - at) * sizeof(*place));
+	*place = (struct row_range){start, (uint32_t)(end - start), row};
+	unwinder->range_count++;
+}
+
+/* A row of the same FDE that holds for this address, too. */
+static bool find_range(const struct unwinder *unwinder, const struct cfi_fde *fde,
+		       remote_addr address, uint32_t *row)
+{
+	const size_t count = ranges_until(unwinder, address);
+	const struct row_range *const range = count ? &unwinder->ranges[count - 1] : NULL;
+	if (!range || address - range->start >= range->size ||
+	    unwinder->rows[range->row].function != fde->start)
+		return false;
+	*row = range->row;
+	return true;
 }
 
 /* Has libunwind run the FDE's program up to the address. */
@@ -79,36 +123,38 @@ static bool make_state(struct unwinder *unwinder, const struct cfi_section *sect
 		unw_reg_states_iterate(&cursor, take_state, &wanted);
 	unwinder->building = NULL;
 	unwinder->registers = saved;
+	if (wanted.found)
+		add_range(unwinder, wanted.start, wanted.end, (uint32_t)(row - unwinder->rows));
 	return wanted.found;
 }
 
-static void make_row(struct unwinder *unwinder, remote_addr address, struct unwind_row *row)
+/* ROW_FOUND: *fde, in *section, is the address's; else why there is none. */
+static enum row_kind find_fde(const struct unwinder *unwinder, remote_addr address,
+			      struct cfi_fde *fde, const struct cfi_section **section)
 {
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address);
-	const struct cfi_section *section;
-	struct cfi_fde fde;
-	struct cfi_verdict verdict;
-	row->section = NULL;
-	row->signal_frame = false;
-	row->function = 0;
-	row->kind = ROW_UNMAPPED;
 	if (!mapping)
-		return;
-	row->kind = ROW_NOT_CODE;
+		return ROW_UNMAPPED;
 	if (!(mapping->protection & PROT_EXEC))
-		return;
-	row->kind = ROW_NO_INFO;
+		return ROW_NOT_CODE;
 	if (!mapping->module ||
-	    !frame_index_find(mapping->module, address - mapping->module->load_bias, &fde,
-			      &section))
-		return;
+	    !frame_index_find(mapping->module, address - mapping->module->load_bias, fde, section))
+		return ROW_NO_INFO;
+	return ROW_FOUND;
+}
+
+static void make_row(struct unwinder *unwinder, remote_addr address,
+		     const struct cfi_section *section, const struct cfi_fde *fde,
+		     struct unwind_row *row)
+{
+	struct cfi_verdict verdict;
 	row->kind = ROW_BAD;
-	if (!cfi_check(section, &fde, &verdict) ||
-	    !make_state(unwinder, section, &fde, &verdict, address, row))
+	if (!cfi_check(section, fde, &verdict) ||
+	    !make_state(unwinder, section, fde, &verdict, address, row))
 		return;
 	row->kind = ROW_FOUND;
-	row->function = fde.start;
-	row->signal_frame = fde.signal_frame;
+	row->function = fde->start;
+	row->signal_frame = fde->signal_frame;
 	row->section = verdict.expressions ? section : NULL;
 }
 
@@ -121,17 +167,24 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 		rows_flush(unwinder);
 	if (!unwinder->rows)
 		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
-	struct unwind_row *const row = &unwinder->rows[unwinder->row_count];
-	make_row(unwinder, address, row);
-	table_put(&unwinder->row_index, address, ROW_KEY_ROW, unwinder->row_count++);
-	return row;
+	const struct cfi_section *section;
+	struct cfi_fde fde;
+	const enum row_kind kind = find_fde(unwinder, address, &fde, &section);
+	if (kind != ROW_FOUND || !find_range(unwinder, &fde, address, &i)) {
+		i = (uint32_t)unwinder->row_count++;
+		unwinder->rows[i] = (struct unwind_row){.kind = kind};
+		if (kind == ROW_FOUND)
+			make_row(unwinder, address, section, &fde, &unwinder->rows[i]);
+	}
+	table_put(&unwinder->row_index, address, ROW_KEY_ROW, i);
+	return &unwinder->rows[i];
 }
 
 void rows_flush(struct unwinder *unwinder)
 {
 	table_clear(&unwinder->row_index);
 	id_table_clear(&unwinder->state_ids);
-	unwinder->row_count = unwinder->state_count = 0;
+	unwinder->row_count = unwinder->range_count = unwinder->state_count = 0;
 }
 
 void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer)

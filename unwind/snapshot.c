@@ -35,6 +35,7 @@ void unwinder_free(struct unwinder *unwinder)
 		unw_destroy_addr_space(unwinder->space);
 	table_release(&unwinder->row_index);
 	free(unwinder->rows);
+	free(unwinder->ranges);
 	free(unwinder->states);
 	id_table_release(&unwinder->state_ids);
 	free(unwinder);
