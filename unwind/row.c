@@ -10,10 +10,12 @@
  */
 #include "unwind/internal.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 
 /* At most so many rows are kept; then all are made anew. */
 #define ROW_LIMIT 16384
@@ -69,15 +71,9 @@ static int take_state(void *token, void *state, size_t size, unw_word_t start, u
 /* How many ranges start at or before the address. */
 static size_t ranges_until(const struct unwinder *unwinder, remote_addr address)
 {
-	size_t low = 0, high = unwinder->range_count;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (unwinder->ranges[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_until(unwinder->ranges, unwinder->range_count,
+				  sizeof(*unwinder->ranges), offsetof(struct row_range, start),
+				  address);
 }
 
 static void add_range(struct unwinder *unwinder, remote_addr start, remote_addr end, uint32_t row)
