@@ -217,6 +217,8 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 {
 	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);
 	struct error ignored;
+	if (pass > 0)
+		await_detached(dumper);
 	if (runtime && !join_refresh(&dumper->taker.join, runtime, dumper->target, &ignored))
 		log_debug("join", "%s", ignored.message);
 	slots_join(&dumper->slots, &dumper->taker.join);
@@ -229,7 +231,6 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	if (failure)
 		return error_set_errno(error, failure, "cannot start a thread");
 	pthread_join(thread, NULL);
-	await_detached(dumper);
 	if (dumper->failed && error)
 		*error = dumper->error;
 	return !dumper->failed;
