@@ -304,10 +304,15 @@ class Fixture:
             wait_until(lambda: is_blocked(self.pid, tid), f"thread {tid} of {self.name} blocks")
 
 
-def system_call(pid, tid):
-    """The number of the call that the thread is blocked in, as text; "running", "-1": in none."""
+def system_call_words(pid, tid):
+    """The number of the call that the thread is blocked in, and its arguments, as texts; "running", "-1": in
+    none."""
     with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-        return file.read().split()[0]
+        return file.read().split()
+
+
+def system_call(pid, tid):
+    return system_call_words(pid, tid)[0]
 
 
 def is_blocked(pid, tid):
