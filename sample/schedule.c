@@ -9,28 +9,34 @@ void schedule_init(struct schedule *schedule, double rate, uint64_t now_ns)
 		schedule->period_ns = 1;
 	schedule->start_ns = now_ns;
 	schedule->tick = 1;
-	schedule->random = now_ns | 1;
+	schedule->seed = now_ns;
 }
 
-/* xorshift64 (Marsaglia 2003): even enough to break the beat with a periodic program. */
-static uint64_t next_random(struct schedule *schedule)
+/* splitmix64 (Steele, Lea and Flood 2014): even enough to break the beat with a periodic program.
+ */
+static uint64_t random_of(const struct schedule *schedule, uint64_t tick)
 {
-	uint64_t x = schedule->random;
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return schedule->random = x;
+	uint64_t x = schedule->seed + tick * UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+uint64_t schedule_following(const struct schedule *schedule)
+{
+	uint64_t period = schedule->period_ns, quarter = period / 4;
+	uint64_t jitter = quarter ? random_of(schedule, schedule->tick) % (2 * quarter) : 0;
+	return schedule->start_ns + schedule->tick * period + jitter - quarter;
 }
 
 uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *late)
 {
-	uint64_t period = schedule->period_ns;
-	uint64_t due = (now_ns - schedule->start_ns) / period;
+	uint64_t due = (now_ns - schedule->start_ns) / schedule->period_ns;
 	if (due > schedule->tick) {
 		*late += due - schedule->tick;
 		schedule->tick = due;
 	}
-	uint64_t quarter = period / 4;
-	uint64_t jitter = quarter ? next_random(schedule) % (2 * quarter) : 0;
-	return schedule->start_ns + schedule->tick++ * period + jitter - quarter;
+	uint64_t deadline = schedule_following(schedule);
+	schedule->tick++;
+	return deadline;
 }

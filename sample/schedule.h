@@ -8,7 +8,7 @@
 struct schedule {
 	uint64_t start_ns, period_ns;
 	uint64_t tick; /* the next one */
-	uint64_t random;
+	uint64_t seed;
 };
 
 /* rate in Hz, > 0. */
@@ -20,5 +20,8 @@ void schedule_init(struct schedule *schedule, double rate, uint64_t now_ns);
  * start, give or take a quarter of one.
  */
 uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *late);
+
+/* What that will tell next, if nothing is late by then. */
+uint64_t schedule_following(const struct schedule *schedule);
 
 #endif

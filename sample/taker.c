@@ -226,7 +226,9 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 			watch(recorder);
 		return;
 	}
-	while (!atomic_load(&recorder->stop) && tracer_sleep(recorder->taker.tracer, deadline))
+	uint64_t following = schedule_following(&recorder->schedule);
+	while (!atomic_load(&recorder->stop) &&
+	       tracer_sleep(recorder->taker.tracer, deadline, following))
 		poll_events(recorder);
 	if (atomic_load(&recorder->stop))
 		poll_events(recorder);

@@ -223,9 +223,13 @@ enum tracer_event { TRACER_NOTHING, TRACER_THREAD_ENDED, TRACER_EXEC, TRACER_PRO
  */
 enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
 
-/* Sleeps until the deadline (CLOCK_MONOTONIC, ns) or until a traced thread reports something.
- * SIGCHLD must be blocked in every thread of ours. True: there is something to poll. */
-bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns);
+/*
+ * Sleeps until the deadline (CLOCK_MONOTONIC, ns) or until a traced thread reports something.
+ * SIGCHLD must be blocked in every thread of ours. `following_ns`: the deadline of the sleep after
+ * this one, if it is known, else 0: then the CPU comes to rest sooner. True: there is something to
+ * poll.
+ */
+bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns);
 
 /* ---- without stopping: watch.c ------------------------------------------------------------ */
 

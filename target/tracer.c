@@ -49,6 +49,12 @@ struct traced {
 	enum tracer_event event; /* to be reported */
 };
 
+/* A timer that wakes this thread from its wait for SIGCHLD. */
+struct alarm {
+	timer_t timer;
+	uint64_t at;
+};
+
 struct tracer {
 	const struct target *target;
 	struct traced *threads; /* in order of tid */
@@ -64,7 +70,9 @@ struct tracer {
 	int end_status;
 	bool has_tick;
 	timer_t tick;
-	uint64_t tick_at;    /* when it sends SIGCHLD, if not before */
+	uint64_t tick_at; /* when it sends SIGCHLD, if not before */
+	struct alarm alarms[2];
+	bool has_alarms;
 	unsigned spin_rests; /* stops to come without a spin */
 };
 
@@ -116,12 +124,22 @@ static void set_event(struct tracer *tracer, struct traced *thread, enum tracer_
 	thread->stopped = false;
 }
 
-/* A timer that wakes this thread from its wait for SIGCHLD; done without where it cannot be had. */
-static void make_tick(struct tracer *tracer)
+static bool make_timer(timer_t *timer)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGCHLD};
 	event._sigev_un._tid = gettid();
-	tracer->has_tick = timer_create(CLOCK_MONOTONIC, &event, &tracer->tick) == 0;
+	return timer_create(CLOCK_MONOTONIC, &event, timer) == 0;
+}
+
+/* Done without where they cannot be had. */
+static void make_timers(struct tracer *tracer)
+{
+	tracer->has_tick = make_timer(&tracer->tick);
+	if (!make_timer(&tracer->alarms[0].timer))
+		return;
+	tracer->has_alarms = make_timer(&tracer->alarms[1].timer);
+	if (!tracer->has_alarms)
+		timer_delete(tracer->alarms[0].timer);
 }
 
 struct tracer *tracer_new(const struct target *target)
@@ -137,7 +155,7 @@ struct tracer *tracer_new(const struct target *target)
 	sigaddset(&signals, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-	make_tick(tracer);
+	make_timers(tracer);
 	if (sysconf(_SC_NPROCESSORS_ONLN) <= 1)
 		tracer->spin_rests = UINT_MAX; /* nobody runs while we do */
 	return tracer;
@@ -150,6 +168,8 @@ void tracer_free(struct tracer *tracer)
 	tracer_resume_all(tracer);
 	if (tracer->has_tick)
 		timer_delete(tracer->tick);
+	for (size_t i = 0; i < 2 && tracer->has_alarms; i++)
+		timer_delete(tracer->alarms[i].timer);
 	free(tracer->threads);
 	free(tracer);
 }
@@ -537,7 +557,45 @@ static bool something_waits(struct tracer *tracer)
 	return tracer->heard;
 }
 
-bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns)
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+/* Sets the alarm that is not set for `other`, unless one is set for that time already. */
+static bool set_alarm(struct tracer *tracer, uint64_t at, uint64_t other)
+{
+	struct alarm *alarms = tracer->alarms;
+	if (alarms[0].at == at || alarms[1].at == at)
+		return true;
+	struct alarm *alarm = alarms[0].at == other ? &alarms[1] : &alarms[0];
+	struct itimerspec when = {.it_value = timespec_of(at)};
+	alarm->at = at;
+	return timer_settime(alarm->timer, TIMER_ABSTIME, &when, NULL) == 0;
+}
+
+/*
+ * Two are set at a time: when one goes off, the kernel prepares the clock for the next one anyway,
+ * while to set a timer that is the earliest prepares it once more: 5 us in a virtual machine.
+ */
+static bool set_alarms(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns)
+{
+	return tracer->has_alarms && set_alarm(tracer, deadline_ns, following_ns) &&
+	       (!following_ns || set_alarm(tracer, following_ns, deadline_ns));
+}
+
+/* Until SIGCHLD, of which the alarms' are not to be told from a report's that came meanwhile. */
+static void wait_signal_or_alarm(struct tracer *tracer)
+{
+	siginfo_t info = {0};
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	if (sigwaitinfo(&signals, &info) > 0)
+		tracer->heard |= info.si_code != SI_TIMER;
+}
+
+bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns)
 {
 	for (;;) {
 		/* Looked at first: one SIGCHLD may stand for several reports. */
@@ -547,6 +605,11 @@ bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns)
 		if (now >= deadline_ns)
 			return false;
 		uint64_t left = deadline_ns - now;
-		wait_signal(tracer, left < SLEEP_LIMIT_NS ? left : SLEEP_LIMIT_NS);
+		if (left > SLEEP_LIMIT_NS)
+			wait_signal(tracer, SLEEP_LIMIT_NS);
+		else if (set_alarms(tracer, deadline_ns, following_ns))
+			wait_signal_or_alarm(tracer);
+		else
+			wait_signal(tracer, left);
 	}
 }

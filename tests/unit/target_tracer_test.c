@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stopping and resuming the threads of forked processes: nothing is left stopped, no signal is
- * lost, whatever happens at whichever moment. The processes announce what they did through pipes and
- * shared memory; what is waited for is waited for with a limit.
+ * lost, whatever happens at whichever moment. The processes announce what they did through pipes
+ * and shared memory; what is waited for is waited for with a limit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -236,7 +236,7 @@ static enum tracer_event await(struct tracer *tracer, enum tracer_event wanted, 
 			       int *status)
 {
 	uint64_t deadline = in_ms(10000);
-	while (tracer_sleep(tracer, deadline)) {
+	while (tracer_sleep(tracer, deadline, 0)) {
 		enum tracer_event event;
 		while ((event = tracer_poll(tracer, tid, status)) != TRACER_NOTHING)
 			if (event == wanted)
@@ -321,7 +321,7 @@ static void a_storm_of_signals_is_delivered_in_full(void **state)
 		uint64_t deadline = in_ms(10000);
 		while (i % 100 == 99 && atomic_load(&shared->signals) < sent &&
 		       in_ms(0) < deadline) {
-			tracer_sleep(tracer, in_ms(1));
+			tracer_sleep(tracer, in_ms(1), 0);
 			poll_all(tracer);
 		}
 		if (i % 100 == 99)
@@ -358,14 +358,14 @@ static void a_stopped_process_stays_stopped_and_continues_on_sigcont(void **stat
 	kill(pid, SIGCONT);
 	uint64_t deadline = in_ms(10000);
 	while (!turns_on(&before) && in_ms(0) < deadline) {
-		tracer_sleep(tracer, in_ms(1));
+		tracer_sleep(tracer, in_ms(1), 0);
 		poll_all(tracer);
 	}
 	assert_true(turns_on(&before));
 	/* And a stop while it is traced is kept as well. */
 	kill(pid, SIGSTOP);
 	for (int i = 0; i < 50; i++) {
-		tracer_sleep(tracer, in_ms(1));
+		tracer_sleep(tracer, in_ms(1), 0);
 		poll_all(tracer);
 	}
 	before = atomic_load(&shared->turns);
@@ -400,7 +400,7 @@ static void a_thread_in_vfork_is_busy_within_patience_and_unharmed(void **state)
 	atomic_store(&shared->go, 1);
 	uint64_t deadline = in_ms(10000);
 	while (!turns_on(&before) && in_ms(0) < deadline) {
-		tracer_sleep(tracer, in_ms(5));
+		tracer_sleep(tracer, in_ms(5), 0);
 		poll_all(tracer);
 	}
 	assert_true(turns_on(&before));
@@ -618,7 +618,22 @@ static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
 	struct target *target = open_target(pid);
 	struct tracer *tracer = tracer_new(target);
 	uint64_t deadline = in_ms(20);
-	assert_false(tracer_sleep(tracer, deadline));
+	assert_false(tracer_sleep(tracer, deadline, 0));
+	assert_true(in_ms(0) >= deadline);
+	/* Also with the following one known, and when it turns out to be another. */
+	uint64_t following = in_ms(1);
+	for (int round = 0; round < 100; round++) {
+		deadline = round % 7 == 3 ? following + 500000 : following;
+		following = deadline + 500000;
+		assert_false(tracer_sleep(tracer, deadline, following));
+		uint64_t now = in_ms(0);
+		assert_true(now >= deadline);
+		if (following < now)
+			following = now + 500000;
+	}
+	/* The alarm of the one that nobody waited for is not the end of a longer sleep. */
+	deadline = in_ms(20);
+	assert_false(tracer_sleep(tracer, deadline, 0));
 	assert_true(in_ms(0) >= deadline);
 	tracer_free(tracer);
 	target_free(target);
