@@ -18,8 +18,9 @@ struct target_state {
 	 * (pthread_exit in main): then /proc/PID/maps is empty and reads by its number fail.
 	 */
 	_Atomic pid_t living_tid;
-	_Atomic unsigned kept_files; /* descriptors of threads that are kept open: thread.c */
-	unsigned files_limit;	     /* and how many may be; 0: not asked yet */
+	_Atomic unsigned kept_files;  /* descriptors of threads that are kept open: thread.c */
+	unsigned files_limit;	      /* and how many may be; 0: not asked yet */
+	_Atomic unsigned switch_logs; /* that are open */
 };
 
 struct target {

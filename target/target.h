@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process we look at: its memory, threads, mappings and ELF files, and the power to stop its
- * threads. The only folder that calls ptrace, process_vm_readv or opens /proc.
+ * threads. The only folder that calls ptrace, process_vm_readv or perf_event_open or opens /proc.
  */
 #ifndef TARGET_TARGET_H
 #define TARGET_TARGET_H
@@ -230,6 +230,46 @@ enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
  * poll.
  */
 bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns);
+
+/* ---- context switches: switch_log.c ------------------------------------------------------- */
+
+/*
+ * What the kernel's performance events tell of one thread's context switches. While no other record
+ * follows that of a switch, the thread has not run: whatever was copied meanwhile is of one moment,
+ * though nobody stopped it. The thread pays for it about a microsecond a switch. From one thread of
+ * ours at a time.
+ */
+struct switch_log;
+
+struct thread_switch {
+	bool on_cpu;	   /* it runs; false: it has left its CPU, and `registers` are the user's */
+	bool runnable;	   /* it runs, or waits for a CPU that somebody else was given */
+	int cpu;	   /* on which it runs or ran */
+	uint64_t time_ns;  /* of the switch, CLOCK_MONOTONIC */
+	uint64_t position; /* of its record in the log */
+	struct registers registers; /* without fs_base */
+};
+
+/*
+ * Takes two pages and a descriptor. DENIED without CAP_PERFMON (or CAP_SYS_ADMIN) while
+ * kernel.perf_event_paranoid is above 1; GONE; BUSY: too many are open; SYSTEM. The caller closes
+ * it before the target is freed.
+ */
+bool MUST_CHECK switch_log_open(const struct target *target, pid_t tid, struct switch_log **log,
+				struct error *error);
+void switch_log_close(struct switch_log *log); /* NULL accepted */
+
+/* The thread's last switch; false: none since the log was opened, or it is being written. A tenth
+ * of a microsecond, no system call; in the pause, too, as the two below. */
+bool MUST_CHECK switch_log_last(const struct switch_log *log, struct thread_switch *last);
+
+/* Where the log is written: falls by some 200 bytes a switch; the same as last->position: the
+ * thread has not run since that. */
+uint64_t switch_log_position(const struct switch_log *log);
+
+/* How long the thread was off its CPU after that switch; 0: it still is, or the log is beyond it.
+ */
+uint64_t switch_log_off_cpu(const struct switch_log *log, const struct thread_switch *out);
 
 /* ---- without stopping: watch.c ------------------------------------------------------------ */
 
