@@ -7,7 +7,7 @@ _precord()
 	local options='-p --pid= -o --output= -f --format= -r --rate= -d --duration= -n --native
 		-i --idle -g --gil --mode= --thread= --native-threads= --internals --kernel --nonblocking
 		-t --threads -F --function --full-filenames --color= --flame --icicle --title= --min-width=
-		--capture= --join= --unwinder= -q --quiet -v --verbose --debug= -h --help
+		--capture= --join= --unwinder= --stop= -q --quiet -v --verbose --debug= -h --help
 		-V --version'
 	# Behind "--" stands a command of its own.
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -32,6 +32,7 @@ _precord()
 	case $previous in
 	--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")) ;;
 	--join) COMPREPLY=($(compgen -W 'auto native-id fs-base rbx pthread-tid' -- "$current")) ;;
+	--stop) COMPREPLY=($(compgen -W 'auto ptrace' -- "$current")) ;;
 	--unwinder) COMPREPLY=($(compgen -W 'snapshot ptrace' -- "$current")) ;;
 	--native-threads) COMPREPLY=($(compgen -W 'yes no' -- "$current")) ;;
 	--mode) COMPREPLY=($(compgen -W 'running wall' -- "$current")) ;;

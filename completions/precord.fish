@@ -33,6 +33,7 @@ complete -c precord -n 'not __precord_in_command' -l full-filenames -d "do not s
 complete -c precord -n 'not __precord_in_command' -l color -x -a 'auto always never' -d "when to colour"
 complete -c precord -n 'not __precord_in_command' -l join -x -a 'auto native-id fs-base rbx pthread-tid' -d "evidence that ties OS threads to Python threads"
 complete -c precord -n 'not __precord_in_command' -l unwinder -x -a 'snapshot ptrace' -d "what is unwound"
+complete -c precord -n 'not __precord_in_command' -l stop -x -a 'auto ptrace' -d "how a thread is kept still"
 complete -c precord -n 'not __precord_in_command' -s q -l quiet -d "errors only"
 complete -c precord -n 'not __precord_in_command' -s v -l verbose -d "more messages"
 complete -c precord -n 'not __precord_in_command' -l debug -x -a 'target unwind python sample symbolize cython pause all' -d "much more about one area"

@@ -8,6 +8,7 @@
 #include "base/memory_reader.h"
 #include "base/table.h"
 #include "python/python.h"
+#include "sample/hold.h"
 #include "sample/options.h"
 #include "sample/sample.h"
 #include "symbolize/symbolize.h"
@@ -221,12 +222,13 @@ struct thread_slot {
 	struct prediction prediction;
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
 	uint64_t copied_ns;		  /* when that was */
-	struct python_recent recent;	  /* --nonblocking */
-	struct noted_wait *noted;	  /* --kernel: NULL: it has not been seen to be blocked */
-	_Atomic remote_addr stack_end;	  /* told by the worker; 0: not known */
-	_Atomic remote_addr learned;	  /* --join=rbx: the thread state the worker found */
-	_Atomic bool wants_stop; /* unwinding needed a register: stop it although blocked */
-	_Atomic bool last_bad;	 /* its last sample could not be decoded: to be taken again */
+	struct hold hold;
+	struct python_recent recent;   /* --nonblocking */
+	struct noted_wait *noted;      /* --kernel: NULL: it has not been seen to be blocked */
+	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
+	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */
+	_Atomic bool wants_stop;       /* unwinding needed a register: stop it although blocked */
+	_Atomic bool last_bad;	       /* its last sample could not be decoded: to be taken again */
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
@@ -335,6 +337,7 @@ struct taker {
 	struct python_known_codes *known;
 	const struct python_runtime *runtime; /* NULL: no Python (yet) */
 	const struct session_options *options;
+	struct holder holder;
 	struct join join;
 	remote_addr main_stack_end;
 	unsigned pass; /* pdump: how often it has looked already */

@@ -18,6 +18,12 @@ enum unwinder_choice {
 	UNWINDER_PTRACE,   /* libunwind-ptrace on the stopped thread, with its own table lookup */
 };
 
+/* How a running thread is kept still while it is copied. */
+enum stop_choice {
+	STOP_AUTO,   /* by its CPU where that can be, else by ptrace */
+	STOP_PTRACE, /* by ptrace */
+};
+
 /* Which threads a recording counts. */
 enum sample_mode {
 	MODE_RUNNING, /* those on a CPU, or waiting for one */

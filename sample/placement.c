@@ -56,16 +56,40 @@ void placement_init(struct placement *placement)
 	placement->known = sched_getaffinity(0, sizeof(placement->usual), &placement->usual) == 0;
 }
 
-void placement_stay_on(struct placement *placement, int cpu)
+static bool stay(struct placement *placement, int cpu, bool off, const cpu_set_t *set)
+{
+	if (sched_setaffinity(0, sizeof(*set), set) != 0) {
+		log_debug("sample", "cannot choose where to run");
+		return false;
+	}
+	placement->cpu = cpu;
+	placement->off = off;
+	return true;
+}
+
+bool placement_stay_on(struct placement *placement, int cpu)
 {
 	cpu_set_t set = placement->usual;
-	if (cpu == placement->cpu || !placement->known || cpu >= CPU_SETSIZE)
-		return;
-	placement->cpu = cpu;
+	if (!placement->known || cpu >= CPU_SETSIZE)
+		return false;
+	if (cpu == placement->cpu && !placement->off)
+		return true;
 	if (cpu >= 0) {
+		if (!CPU_ISSET((size_t)cpu, &placement->usual))
+			return false;
 		CPU_ZERO(&set);
 		CPU_SET((size_t)cpu, &set);
 	}
-	if (sched_setaffinity(0, sizeof(set), &set) != 0)
-		log_debug("sample", "cannot stay on CPU %d", cpu);
+	return stay(placement, cpu, false, &set);
+}
+
+bool placement_stay_off(struct placement *placement, int cpu)
+{
+	cpu_set_t set = placement->usual;
+	if (!placement->known || cpu < 0 || cpu >= CPU_SETSIZE)
+		return false;
+	if (cpu == placement->cpu && placement->off)
+		return true;
+	CPU_CLR((size_t)cpu, &set);
+	return CPU_COUNT(&set) > 0 && stay(placement, cpu, true, &set);
 }

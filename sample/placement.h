@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scheduling of our own threads. The taker is not pinned: on the target's own CPU it pushes the
- * target to another one at each resume (the scheduler wakes it on an idle CPU), which cost 7 % of
- * its speed more than the pauses do. Let alone, the two settle on different CPUs. The worker stays
- * on the taker's: a target's CPU that is idle in a pause would pull it over, and the target then
- * waits for it.
+ * The scheduling of our own threads. A taker that holds a thread (sample/hold.h) is on that
+ * thread's CPU, and the worker off it. One that stops threads by ptrace is not pinned: on the
+ * target's own CPU it would push the target to another one at each resume (the scheduler wakes it
+ * on an idle CPU), which cost 7 % of its speed more than the pauses do. Let alone, the two settle
+ * on different CPUs. The worker stays on the taker's then: a target's CPU that is idle in a pause
+ * would pull it over, and the target then waits for it.
  */
 #ifndef SAMPLE_PLACEMENT_H
 #define SAMPLE_PLACEMENT_H
@@ -23,13 +24,18 @@ void placement_run_soon(void);
 struct placement {
 	cpu_set_t usual; /* the CPUs that it may run on */
 	bool known;	 /* ... are known */
-	int cpu;	 /* that it stays on; -1: on any of them */
+	int cpu;	 /* that it stays on, or off; -1: it runs on any of them */
+	bool off;
 };
 
 /* Of the calling thread, like the next. */
 void placement_init(struct placement *placement);
 
-/* Keeps the thread on that CPU from now on; -1: lets it run on any again. */
-void placement_stay_on(struct placement *placement, int cpu);
+/*
+ * Keeps the thread on that CPU from now on, or off it; -1: lets it run on any again. False: it may
+ * not, or there is no other.
+ */
+bool placement_stay_on(struct placement *placement, int cpu);
+bool placement_stay_off(struct placement *placement, int cpu);
 
 #endif

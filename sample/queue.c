@@ -7,6 +7,9 @@
 
 #include "sample/internal.h"
 
+/* A tick takes some tens of microseconds. */
+static const uint64_t TAKING_NS = 200000;
+
 void queue_init(struct queue *queue)
 {
 	memset(queue, 0, sizeof(*queue));
@@ -155,11 +158,24 @@ void queue_close(struct queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
+/*
+ * Going to sleep makes a CPU look for work, and it finds the thread that the taker keeps off its
+ * own: so the worker does that while the taker sleeps. Not for ever: that may wait for this CPU.
+ */
+static void let_taker_end(const struct queue *queue)
+{
+	const uint64_t start = clock_now_ns();
+	while (atomic_load(&queue->taking) && clock_now_ns() - start < TAKING_NS)
+		__builtin_ia32_pause();
+}
+
 bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry,
 	       size_t *waiting, bool *closed)
 {
 	uint64_t end = clock_now_ns() + patience_ms * 1000000u;
 	struct timespec deadline = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+	if (!atomic_load(&queue->ready_count))
+		let_taker_end(queue);
 	pthread_mutex_lock(&queue->lock);
 	while (queue->ready_count == 0 && !queue->closed)
 		if (pthread_cond_timedwait(&queue->filled, &queue->lock, &deadline))

@@ -44,7 +44,8 @@ struct recorder {
 	_Atomic uint64_t epoch; /* how often the target has executed another program */
 	_Atomic uint64_t late, gone, torn, uninterruptible, dropped;
 	_Atomic uint64_t ticks;
-	_Atomic int taker_cpu;				/* -1: not known yet */
+	_Atomic int taker_cpu;	    /* -1: not known yet */
+	_Atomic bool taker_follows; /* ... it is there for a thread that runs there */
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;
 	_Atomic remote_addr main_stack_end;
@@ -88,6 +89,10 @@ void *recorder_work(void *recorder); /* worker.c: the worker thread */
  * asleep did since their last looks.
  */
 void recorder_sweep(struct recorder *recorder, uint64_t now_ns);
+
+/* At how many sleeping threads to look in a tick, at least; what a look costs. */
+enum { SLEEPER_LOOK_NS = 1000 }; /* one read of /proc/TID/schedstat */
+uint64_t recorder_looks_due(const struct recorder *recorder);
 void recorder_tell_of_ended(struct recorder *recorder);
 void recorder_sweep_end(struct recorder *recorder);
 

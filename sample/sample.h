@@ -27,6 +27,7 @@ struct session_options {
 	bool kernel;	     /* what a blocked thread waits in */
 	enum join_method join;
 	enum unwinder_choice unwinder;
+	enum stop_choice stop;
 	const pid_t *threads; /* only these OS threads; count 0: all */
 	size_t thread_count;
 	double rate;			     /* Hz */

@@ -22,6 +22,7 @@ void slots_init(struct slots *slots)
 static void slot_free(struct thread_slot *slot)
 {
 	target_thread_files_close(slot->files);
+	hold_release(&slot->hold);
 	prediction_release(&slot->prediction);
 	free(slot->noted);
 	free(slot->last_stack);
@@ -124,6 +125,7 @@ static void set_aside(struct slots *slots, struct thread_slot *slot)
 	slot->gone = true;
 	target_thread_files_close(slot->files);
 	slot->files = NULL;
+	hold_release(&slot->hold);
 	slots->gone = alloc_room(slots->gone, &slots->gone_capacity, slots->gone_count + 1,
 				 sizeof(*slots->gone));
 	slots->gone[slots->gone_count++] = slot;

@@ -20,7 +20,6 @@ static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is t
 static const uint64_t WAKE_NS = 40000000;
 enum {
 	STILL_LOOKS = 4,
-	LOOK_NS = 1000, /* what a look costs: one read of /proc/TID/schedstat */
 	LOOKS_SHARE = 32,
 };
 
@@ -203,8 +202,9 @@ static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64
 		atomic_fetch_add(&recorder->late, ticks - 1);
 	if (!slept && slot->ahead)
 		tell_repeats(recorder, slot);
-	struct target_wait wait;
-	if (!target_thread_wait(slot->files, &wait, NULL)) {
+	struct target_wait wait = {.running = true};
+	if (!hold_runs(&recorder->taker.holder, &slot->hold) &&
+	    !target_thread_wait(slot->files, &wait, NULL)) {
 		slot->skip_until_ns = clock_now_ns() + GONE_NS;
 		return 0;
 	}
@@ -231,6 +231,12 @@ static uint64_t sweep_awake(struct recorder *recorder, uint64_t now)
 	return dropped;
 }
 
+uint64_t recorder_looks_due(const struct recorder *recorder)
+{
+	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
+	return asleep * recorder->schedule.period_ns / WAKE_NS + 1;
+}
+
 static void lay_down(struct recorder *recorder, uint64_t tick)
 {
 	struct slots *slots = &recorder->slots;
@@ -243,12 +249,13 @@ static void lay_down(struct recorder *recorder, uint64_t tick)
 	}
 }
 
+/* How many of them have their turn; more if it is nobody's CPU that we are on. */
 static size_t looks_due(const struct recorder *recorder)
 {
 	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
 	uint64_t period = recorder->schedule.period_ns;
-	uint64_t due = asleep * period / WAKE_NS + 1, cheap = period / LOOK_NS / LOOKS_SHARE;
-	uint64_t looks = due > cheap ? due : cheap;
+	uint64_t due = recorder_looks_due(recorder), cheap = period / SLEEPER_LOOK_NS / LOOKS_SHARE;
+	uint64_t looks = due > cheap || holder_follows(&recorder->taker.holder) ? due : cheap;
 	return looks < asleep ? looks : asleep;
 }
 

@@ -202,10 +202,36 @@ enum take_result take_failure(const struct thread_slot *slot, const struct error
 	return target_thread_state(slot->files) == 'D' ? TAKE_UNINTERRUPTIBLE : TAKE_LATE;
 }
 
+/*
+ * The thread is kept still by having lost its CPU, or by being blocked. False: it may have run
+ * meanwhile. A thread in execve may have lost its memory already: then its stack is not where SP
+ * says.
+ */
+static bool take_held(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
+{
+	struct thread_switch last;
+	raw_sample_reset(raw);
+	if (!hold_begin(&taker->holder, &slot->hold, &last))
+		return false;
+	uint64_t allocations = alloc_count_here();
+	raw->registers = last.registers;
+	raw->time_ns = slot->copied_ns = clock_now_ns();
+	take_stopped(taker, slot, raw);
+	raw->allocations = (uint32_t)(alloc_count_here() - allocations);
+	if (raw_sample_holds(raw, raw->registers.value[REGISTER_RSP], 1) &&
+	    hold_end(&taker->holder, &slot->hold, &last, &raw->pause_ns))
+		return true;
+	/* The code objects in it were copied for nothing. */
+	python_known_codes_clear(taker->known);
+	return false;
+}
+
 enum take_result take_running(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	if (taker->unstopped)
 		return take_unstopped(taker, slot, raw);
+	if (take_held(taker, slot, raw))
+		return TAKE_OK;
 	raw_sample_reset(raw);
 	rehearse(taker, slot, raw);
 	struct error error;
@@ -215,10 +241,12 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 		return take_failure(slot, &error);
 	raw->time_ns = slot->copied_ns = clock_now_ns();
 	take_stopped(taker, slot, raw);
+	hold_check(&slot->hold, &raw->registers);
 	/* Read before the resume: that may hand our CPU to the thread at once. */
 	raw->pause_ns = clock_now_ns() - before;
 	raw->allocations = (uint32_t)(alloc_count_here() - allocations);
 	tracer_resume(taker->tracer, slot->tid);
+	hold_learn(&taker->holder, &slot->hold, taker->target, slot->tid);
 	return TAKE_OK;
 }
 

@@ -234,13 +234,19 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 		poll_events(recorder);
 }
 
-static void tick(struct recorder *recorder)
+static void tick(struct recorder *recorder, uint64_t deadline)
 {
+	struct holder *holder = &recorder->taker.holder;
 	uint64_t now = clock_now_ns();
+	holder_begin(holder, now, deadline, recorder->schedule.period_ns,
+		     recorder_looks_due(recorder) * SLEEPER_LOOK_NS);
+	atomic_store(&recorder->queue.taking, holder_follows(holder));
 	atomic_store(&recorder->taker_cpu, sched_getcpu());
 	follow_threads(recorder, now);
 	recorder_sweep(recorder, now);
+	atomic_store(&recorder->taker_follows, holder_follows(holder));
 	atomic_fetch_add(&recorder->ticks, 1);
+	atomic_store(&recorder->queue.taking, false);
 }
 
 static void answer_start(struct recorder *recorder, bool well, const struct error *error)
@@ -278,6 +284,9 @@ void *recorder_take(void *argument)
 {
 	struct recorder *recorder = argument;
 	placement_run_soon();
+	const struct session_options *options = &recorder->options;
+	holder_init(&recorder->taker.holder, !options->nonblocking && options->stop == STOP_AUTO &&
+						     options->unwinder != UNWINDER_PTRACE);
 	if (begin(recorder)) {
 		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
 		while (!atomic_load(&recorder->stop)) {
@@ -287,7 +296,7 @@ void *recorder_take(void *argument)
 			atomic_fetch_add(&recorder->late, late);
 			sleep_until(recorder, deadline);
 			if (!atomic_load(&recorder->stop))
-				tick(recorder);
+				tick(recorder, deadline);
 		}
 		recorder_sweep_end(recorder);
 	}

@@ -176,7 +176,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	struct decode_facts facts;
 	enum decode_result result = decode_sample(&recorder->decoder, raw, &facts);
 	slot->last_node = PROFILE_NONE; /* until this one has been counted */
-	if (raw->stopped)
+	if (raw->stopped && raw->pause_ns > 0)
 		count_pause(recorder, raw->pause_ns, raw->allocations);
 	if (facts.needs_register && !raw->stopped)
 		atomic_store(&slot->wants_stop, true);
@@ -242,7 +242,11 @@ static void follow_taker(struct recorder *recorder, size_t waiting, struct place
 		++*calm;
 	if (waiting >= QUEUE_LAG)
 		*calm = 0;
-	placement_stay_on(placement, *calm < CALM_DRAINS ? -1 : atomic_load(&recorder->taker_cpu));
+	int cpu = atomic_load(&recorder->taker_cpu);
+	if (!atomic_load(&recorder->taker_follows))
+		placement_stay_on(placement, *calm < CALM_DRAINS ? -1 : cpu);
+	else if (!placement_stay_off(placement, cpu))
+		placement_stay_on(placement, -1);
 }
 
 void *recorder_work(void *argument)

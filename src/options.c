@@ -20,7 +20,8 @@ enum { USAGE_STATUS = 2 };
 enum {
 	KEY_INTERNALS = 0x100, KEY_NATIVE_THREADS, KEY_JOIN, KEY_UNWINDER, KEY_FULL_FILENAMES,
 	KEY_THREAD, KEY_COLOR, KEY_DEBUG, KEY_USAGE, KEY_MODE, KEY_FLAME, KEY_ICICLE, KEY_TITLE,
-	KEY_MIN_WIDTH, KEY_CAPTURE, KEY_NONBLOCKING, KEY_KERNEL
+	KEY_MIN_WIDTH, KEY_CAPTURE, KEY_NONBLOCKING, KEY_KERNEL,
+	KEY_STOP
 };
 
 static const struct argp_option common_options[] = {
@@ -77,6 +78,8 @@ static const struct argp_option precord_options[] = {
 	{ "title", KEY_TITLE, "TEXT", 0, "Title of the SVG", 4 },
 	{ "min-width", KEY_MIN_WIDTH, "PCT", 0, "Leave out boxes below this share of all samples;"
 	  " default 0.1 per cent", 4 },
+	{ "stop", KEY_STOP, "KIND", 0, "How a running thread is kept still while it is copied: auto"
+	  " (default), by taking its CPU where the kernel tells its registers; or ptrace", 8 },
 	{ "capture", KEY_CAPTURE, "FILE", 0, "Write the raw samples, too, to be replayed without"
 	  " the process (debugging)", 8 },
 	{ 0 },
@@ -191,6 +194,16 @@ static enum unwinder_choice choose_unwinder(const struct argp_state *state, cons
 	return choose(state, "unwinder", value, names);
 }
 
+static enum stop_choice choose_stop(const struct argp_state *state, const char *value)
+{
+	static const char *const names[] = {
+		[STOP_AUTO] = "auto",
+		[STOP_PTRACE] = "ptrace",
+		NULL,
+	};
+	return choose(state, "stop", value, names);
+}
+
 static enum sample_mode choose_mode(const struct argp_state *state, const char *value)
 {
 	static const char *const names[] = {
@@ -238,6 +251,8 @@ static void check_nonblocking(const struct argp_state *state, const struct parse
 	if (options->unwinder == UNWINDER_PTRACE)
 		argp_error(state, "--nonblocking and --unwinder=ptrace: that one unwinds stopped"
 				  " threads");
+	if (options->stop == STOP_PTRACE)
+		argp_error(state, "--nonblocking and --stop=ptrace: leave out one of them");
 	if (options->join == JOIN_FS_BASE || options->join == JOIN_RBX)
 		argp_error(state,
 			   "--nonblocking and --join=%s: registers are those of stopped"
@@ -385,6 +400,7 @@ static error_t parse_precord(int key, char *value, struct argp_state *state)
 	case KEY_MIN_WIDTH:
 		options->min_width = parse_number(state, "min-width", value, percents, 0, 100);
 		return 0;
+	case KEY_STOP: options->stop = choose_stop(state, value); return 0;
 	case KEY_CAPTURE: options->capture = value; return 0;
 	case ARGP_KEY_ARG: parse_precord_argument(state, options, value); return 0;
 	case ARGP_KEY_END: finish_precord(state, options); return 0;

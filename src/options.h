@@ -43,10 +43,11 @@ struct options {
 
 	/* precord: when to sample, and what to count */
 	enum sample_mode mode; /* -i is MODE_WALL */
-	double rate;	       /* Hz */
-	double duration;       /* seconds of wall time; 0: until the target ends or a signal */
-	bool thread_roots;     /* -t: a root frame for each thread */
-	bool lines;	       /* false with -F */
+	enum stop_choice stop;
+	double rate;	   /* Hz */
+	double duration;   /* seconds of wall time; 0: until the target ends or a signal */
+	bool thread_roots; /* -t: a root frame for each thread */
+	bool lines;	   /* false with -F */
 
 	/* precord: what to write. output_count 0: see options_add_default_output */
 	struct options_output outputs[OPTIONS_MAX_OUTPUTS];

@@ -51,6 +51,7 @@ struct session_options report_session_options(const struct options *options)
 		.by_thread = options->thread_roots,
 		.join = options->join,
 		.unwinder = options->unwinder,
+		.stop = options->stop,
 		.threads = options->threads,
 		.thread_count = options->thread_count,
 		.rate = options->rate,

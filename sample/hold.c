@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample/hold.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "base/log.h"
+
+enum {
+	STOPS = 2, /* until a thread's switches are followed: one that is stopped once is not worth
+		      it */
+	CROWDED = 8, /* ticks in a row with several running threads: the taker is nobody's then */
+	SWITCHES = 10000, /* a second beside ours, more of which would cost the thread 1 % */
+	SWITCH_BYTES = 216,
+	LATE = 16, /* late ticks more than others until the CPU is left alone */
+};
+static const uint64_t CHECK_NS = 1000000000; /* between two looks at what it costs */
+static const uint64_t LATE_NS = 500000;	     /* the CPU was not given in time */
+static const uint64_t STAY_NS = 2000000000;  /* then it is not tried again for so long */
+static const uint64_t OTHER_NS = 6000;	     /* more is not done while a thread waits for it */
+static const uint64_t SETTLED_NS = 300000;   /* it has been on this CPU for so long */
+static const uint64_t WAKE_NS = 100000;	     /* from the switch to the taker until a tick begins */
+
+void holder_init(struct holder *holder, bool wanted)
+{
+	memset(holder, 0, sizeof(*holder));
+	holder->wanted = wanted;
+	placement_init(&holder->placement);
+}
+
+static void count_late(struct holder *holder, uint64_t late_ns)
+{
+	if (!holder_follows(holder) || late_ns <= LATE_NS) {
+		holder->late -= holder->late > 0;
+		return;
+	}
+	if (++holder->late < LATE)
+		return;
+	log_debug("sample", "CPU %d is given late", holder->placement.cpu);
+	holder->stay_until_ns = holder->tick_ns + STAY_NS;
+	holder->late = 0;
+}
+
+static void count_running(struct holder *holder)
+{
+	if (holder->running > 1)
+		holder->crowded += holder->crowded < CROWDED;
+	else if (holder->running == 1)
+		holder->crowded = 0;
+	holder->running = 0;
+}
+
+/*
+ * Several threads that run have several CPUs. What is done besides copying is done at the thread's
+ * expense. And where it cannot be made to give way at once (an older kernel, without the right to a
+ * higher priority), ticks come late.
+ */
+void holder_begin(struct holder *holder, uint64_t now_ns, uint64_t deadline_ns, uint64_t period_ns,
+		  uint64_t other_ns)
+{
+	holder->tick_ns = now_ns;
+	holder->period_ns = period_ns;
+	count_late(holder, now_ns > deadline_ns ? now_ns - deadline_ns : 0);
+	count_running(holder);
+	holder->may_follow = holder->crowded < CROWDED && now_ns >= holder->stay_until_ns &&
+			     other_ns <= OTHER_NS;
+	if (holder_follows(holder) && !holder->may_follow)
+		placement_stay_on(&holder->placement, -1);
+}
+
+bool holder_follows(const struct holder *holder)
+{
+	return holder->placement.cpu >= 0;
+}
+
+static void refuse(struct hold *hold, const char *why)
+{
+	log_debug("sample", "%s", why);
+	hold_release(hold);
+	hold->refused = true;
+}
+
+static bool is_costly(const struct holder *holder, struct hold *hold, uint64_t position)
+{
+	const uint64_t now_ns = holder->tick_ns, passed_ns = now_ns - hold->checked_ns;
+	if (passed_ns < CHECK_NS)
+		return false;
+	const uint64_t most = passed_ns / (CHECK_NS / SWITCHES) + 2 * passed_ns / holder->period_ns;
+	const bool costly =
+		hold->checked_ns && (hold->checked_position - position) / SWITCH_BYTES > most;
+	hold->checked_ns = now_ns;
+	hold->checked_position = position;
+	return costly;
+}
+
+bool hold_runs(const struct holder *holder, struct hold *hold)
+{
+	struct thread_switch last;
+	if (!hold->trusted || !switch_log_last(hold->log, &last))
+		return false;
+	if (is_costly(holder, hold, last.position))
+		refuse(hold, "a thread has too many context switches to be told of them");
+	return last.runnable;
+}
+
+/*
+ * To the CPU that it runs on, where it cannot run while we do. One that has got it but now (it
+ * sleeps and wakes all the time) may be elsewhere the next time.
+ */
+static bool follow(struct holder *holder, const struct thread_switch *last)
+{
+	/* It stopped for us, too. */
+	const uint64_t quarter = holder->period_ns / 4;
+	const uint64_t settled_ns = quarter < SETTLED_NS ? quarter : SETTLED_NS;
+	return holder->may_follow && last->cpu != holder->placement.cpu &&
+	       (!last->on_cpu || last->time_ns + settled_ns < holder->tick_ns) &&
+	       placement_stay_on(&holder->placement, last->cpu);
+}
+
+bool hold_begin(struct holder *holder, struct hold *hold, struct thread_switch *last)
+{
+	holder->running++;
+	if (!hold->trusted || !switch_log_last(hold->log, last))
+		return false;
+	if (last->runnable && follow(holder, last) && !switch_log_last(hold->log, last))
+		return false;
+	last->registers.fs_base = hold->fs_base;
+	return !last->on_cpu;
+}
+
+bool hold_end(struct holder *holder, struct hold *hold, const struct thread_switch *last,
+	      uint64_t *pause_ns)
+{
+	if (switch_log_position(hold->log) != last->position) {
+		holder->lost++;
+		return false;
+	}
+	holder->held++;
+	*pause_ns = hold->ours ? switch_log_off_cpu(hold->log, &hold->last) : 0;
+	hold->last = *last;
+	hold->ours = last->runnable && last->cpu == sched_getcpu() &&
+		     last->time_ns + WAKE_NS > holder->tick_ns;
+	return true;
+}
+
+/* Before Linux 4.17 some registers of a thread in a system call are not told. */
+void hold_check(struct hold *hold, const struct registers *registers)
+{
+	struct thread_switch last;
+	hold->fs_base = registers->fs_base;
+	if (!hold->log || hold->trusted || !switch_log_last(hold->log, &last))
+		return;
+	if (!last.on_cpu &&
+	    memcmp(last.registers.value, registers->value, sizeof(registers->value)) == 0) {
+		hold->trusted = true;
+		return;
+	}
+	refuse(hold, "the kernel tells other registers at a context switch than by ptrace");
+}
+
+/* Which cannot be made to give way. */
+static bool is_real_time(pid_t tid)
+{
+	int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
+	return policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE;
+}
+
+void hold_learn(const struct holder *holder, struct hold *hold, const struct target *target,
+		pid_t tid)
+{
+	struct error error;
+	if (!holder->wanted || hold->log || hold->refused || ++hold->stops < STOPS)
+		return;
+	hold->refused = is_real_time(tid);
+	if (hold->refused)
+		return;
+	if (!switch_log_open(target, tid, &hold->log, &error)) {
+		hold->refused = error.kind != ERROR_BUSY;
+		hold->stops = 0;
+		log_debug("sample", "%s", error.message);
+	}
+}
+
+void hold_release(struct hold *hold)
+{
+	switch_log_close(hold->log);
+	hold->log = NULL;
+	hold->trusted = hold->ours = false;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* Whom the taker follows to its CPU, when it lets that be, and whether the thread stood still. */
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "sample/hold.h"
+
+static const uint64_t MS = 1000000;
+enum { CPU = 3, SEVERAL = 20 };
+
+/* A thread that runs all the time, and its hold. */
+struct runner {
+	pid_t pid;
+	struct target *target;
+	struct holder holder;
+	struct hold hold;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void rest(void)
+{
+	struct timespec time = {.tv_nsec = 200000};
+	nanosleep(&time, NULL);
+}
+
+static void begin_tick(struct holder *holder)
+{
+	uint64_t now = now_ns();
+	holder_begin(holder, now, now, MS, 0);
+}
+
+/* Where it is when it has been stopped. */
+static struct registers registers_of(struct runner *runner)
+{
+	struct thread_switch last = {.on_cpu = true};
+	kill(runner->pid, SIGSTOP);
+	waitpid(runner->pid, NULL, WUNTRACED);
+	while (!switch_log_last(runner->hold.log, &last) || last.on_cpu || last.runnable)
+		rest();
+	return last.registers;
+}
+
+/* Its log is open, and not trusted yet. */
+static void setup(struct runner *runner)
+{
+	memset(runner, 0, sizeof(*runner));
+	runner->pid = fork();
+	assert_true(runner->pid >= 0);
+	if (runner->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			__asm__ volatile("" ::: "memory");
+	}
+	assert_true(target_open(runner->pid, &runner->target, NULL));
+	holder_init(&runner->holder, true);
+	hold_learn(&runner->holder, &runner->hold, runner->target, runner->pid);
+	assert_null(runner->hold.log); /* one stop is none */
+	hold_learn(&runner->holder, &runner->hold, runner->target, runner->pid);
+	if (!runner->hold.log) {
+		assert_true(runner->hold.refused);
+		kill(runner->pid, SIGKILL);
+		waitpid(runner->pid, NULL, 0);
+		target_free(runner->target);
+		printf("skipped: context switches may not be followed here\n");
+		skip();
+	}
+}
+
+static void trust(struct runner *runner)
+{
+	struct registers registers = registers_of(runner);
+	registers.fs_base = 0x1234;
+	hold_check(&runner->hold, &registers);
+	assert_true(runner->hold.trusted);
+	kill(runner->pid, SIGCONT);
+}
+
+static void teardown(struct runner *runner)
+{
+	hold_release(&runner->hold);
+	placement_stay_on(&runner->holder.placement, -1);
+	kill(runner->pid, SIGKILL);
+	waitpid(runner->pid, NULL, 0);
+	target_free(runner->target);
+}
+
+/* It may be moved to another CPU now and then, so not each time. */
+static void a_thread_is_held_on_its_own_cpu(void **state)
+{
+	(void)state;
+	struct runner runner;
+	setup(&runner);
+	trust(&runner);
+	unsigned runs = 0, held = 0, told = 0;
+	for (int i = 0; i < 200; i++) {
+		struct thread_switch last;
+		uint64_t pause_ns = 0;
+		rest();
+		begin_tick(&runner.holder);
+		runs += hold_runs(&runner.holder, &runner.hold);
+		if (!hold_begin(&runner.holder, &runner.hold, &last))
+			continue;
+		assert_int_equal(last.registers.fs_base, 0x1234);
+		assert_true(holder_follows(&runner.holder));
+		bool still = hold_end(&runner.holder, &runner.hold, &last, &pause_ns);
+		held += still && last.cpu == sched_getcpu();
+		told += still && pause_ns > 0 && pause_ns < 1000 * MS;
+	}
+	assert_true(runs > 100);
+	assert_true(held > 100);
+	assert_true(told > 50);
+	assert_true(runner.holder.held >= held);
+	teardown(&runner);
+}
+
+static void what_ran_meanwhile_is_told(void **state)
+{
+	(void)state;
+	struct runner runner;
+	struct thread_switch last;
+	uint64_t pause_ns;
+	setup(&runner);
+	trust(&runner);
+	begin_tick(&runner.holder);
+	while (!hold_begin(&runner.holder, &runner.hold, &last))
+		rest();
+	while (switch_log_position(runner.hold.log) == last.position)
+		rest();
+	assert_false(hold_end(&runner.holder, &runner.hold, &last, &pause_ns));
+	assert_int_equal(runner.holder.lost, 1);
+	teardown(&runner);
+}
+
+static void other_registers_than_by_ptrace_are_not_believed(void **state)
+{
+	(void)state;
+	struct runner runner;
+	struct thread_switch last;
+	setup(&runner);
+	struct registers registers = registers_of(&runner);
+	registers.value[REGISTER_RBX] ^= 1;
+	hold_check(&runner.hold, &registers);
+	assert_true(runner.hold.refused);
+	assert_null(runner.hold.log);
+	assert_false(hold_runs(&runner.holder, &runner.hold));
+	assert_false(hold_begin(&runner.holder, &runner.hold, &last));
+	for (int i = 0; i < SEVERAL; i++)
+		hold_learn(&runner.holder, &runner.hold, runner.target, runner.pid);
+	assert_null(runner.hold.log);
+	teardown(&runner);
+}
+
+static void too_many_switches_are_not_followed(void **state)
+{
+	(void)state;
+	struct runner runner;
+	struct thread_switch last;
+	const uint64_t second = 1000 * MS, now = now_ns();
+	setup(&runner);
+	trust(&runner);
+	holder_begin(&runner.holder, now, now, MS, 0);
+	while (!hold_runs(&runner.holder, &runner.hold))
+		rest();
+	runner.hold.checked_position += 11000 * 216; /* as if it had had so many */
+	holder_begin(&runner.holder, now + second, now + second, MS / 2, 0);
+	hold_runs(&runner.holder, &runner.hold);
+	assert_non_null(runner.hold.log); /* the taker's own are not its fault */
+	runner.hold.checked_position += 11000 * 216;
+	holder_begin(&runner.holder, now + 2 * second, now + 2 * second, 10 * MS, 0);
+	hold_runs(&runner.holder, &runner.hold);
+	assert_null(runner.hold.log);
+	assert_true(runner.hold.refused);
+	assert_false(hold_begin(&runner.holder, &runner.hold, &last));
+	teardown(&runner);
+}
+
+static void nobody_is_followed_when_it_is_not_wanted(void **state)
+{
+	(void)state;
+	struct holder holder;
+	struct hold hold = {.stops = 0};
+	holder_init(&holder, false);
+	for (int i = 0; i < SEVERAL; i++)
+		hold_learn(&holder, &hold, NULL, getpid());
+	assert_null(hold.log);
+}
+
+/* As if it had gone to that CPU. */
+static void pretend(struct holder *holder)
+{
+	holder_init(holder, true);
+	holder->placement.cpu = CPU;
+}
+
+static void several_running_threads_are_not_followed(void **state)
+{
+	(void)state;
+	struct holder holder;
+	pretend(&holder);
+	for (int i = 0; i < SEVERAL; i++) {
+		holder.running = 2;
+		begin_tick(&holder);
+	}
+	assert_false(holder_follows(&holder));
+	assert_false(holder.may_follow);
+	/* Until there is one again. */
+	holder.running = 1;
+	begin_tick(&holder);
+	assert_true(holder.may_follow);
+	/* One tick with several does not matter. */
+	holder.running = 2;
+	begin_tick(&holder);
+	assert_true(holder.may_follow);
+}
+
+static void a_cpu_that_is_given_late_is_left_alone(void **state)
+{
+	(void)state;
+	struct holder holder;
+	const uint64_t late = 2 * MS;
+	uint64_t now = 1000 * MS;
+	pretend(&holder);
+	for (int i = 0; i < SEVERAL; i++, now += MS)
+		holder_begin(&holder, now, now - MS / 100, MS, 0);
+	assert_true(holder.may_follow && holder_follows(&holder));
+	for (int i = 0; i < SEVERAL; i++, now += MS)
+		holder_begin(&holder, now, now - late, MS, 0);
+	assert_false(holder.may_follow || holder_follows(&holder));
+	holder_begin(&holder, now + 3000 * MS, now + 3000 * MS, MS, 0);
+	assert_true(holder.may_follow);
+}
+
+static void other_work_is_not_done_at_its_expense(void **state)
+{
+	(void)state;
+	struct holder holder;
+	pretend(&holder);
+	uint64_t now = now_ns();
+	holder_begin(&holder, now, now, MS, MS / 20);
+	assert_false(holder.may_follow || holder_follows(&holder));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_is_held_on_its_own_cpu),
+		cmocka_unit_test(what_ran_meanwhile_is_told),
+		cmocka_unit_test(other_registers_than_by_ptrace_are_not_believed),
+		cmocka_unit_test(too_many_switches_are_not_followed),
+		cmocka_unit_test(nobody_is_followed_when_it_is_not_wanted),
+		cmocka_unit_test(several_running_threads_are_not_followed),
+		cmocka_unit_test(a_cpu_that_is_given_late_is_left_alone),
+		cmocka_unit_test(other_work_is_not_done_at_its_expense),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
