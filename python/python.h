@@ -105,6 +105,10 @@ void python_known_codes_free(struct python_known_codes *known);
  * the strings of code objects that were new in it would never come again. */
 void python_known_codes_clear(struct python_known_codes *known);
 
+/* How many were ever added: the same as before a touch whose copy is dropped, there is nothing to
+ * forget. */
+uint64_t python_known_codes_added(const struct python_known_codes *known);
+
 bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
 				   const struct memory_reader *memory, remote_addr tstate,
 				   const struct python_native *native,

@@ -20,6 +20,7 @@ struct python_known_codes {
 	struct table table;	    /* (address, identity) */
 	struct known_code *pending; /* read in this walk; known when all of it has succeeded */
 	size_t pending_count, pending_capacity;
+	uint64_t added; /* since it was made */
 	struct strbuf scratch;
 	struct walk_room room;
 };
@@ -35,6 +36,11 @@ struct python_known_codes *python_known_codes_new(void)
 void python_known_codes_clear(struct python_known_codes *known)
 {
 	table_clear(&known->table);
+}
+
+uint64_t python_known_codes_added(const struct python_known_codes *known)
+{
+	return known->added;
 }
 
 void python_known_codes_free(struct python_known_codes *known)
@@ -144,6 +150,7 @@ bool python_stack_finish(const struct python_runtime *runtime, const struct memo
 	uint64_t stamp;
 	for (size_t i = 0; i < known->pending_count; i++)
 		table_put(&known->table, known->pending[i].address, known->pending[i].identity, 1);
+	known->added += known->pending_count;
 	if (!python_threads_stamp(runtime, memory, &stamp, error))
 		return false;
 	read_state(runtime, memory, tstate, room->tstate, &ignored);

@@ -202,6 +202,13 @@ enum take_result take_failure(const struct thread_slot *slot, const struct error
 	return target_thread_state(slot->files) == 'D' ? TAKE_UNINTERRUPTIBLE : TAKE_LATE;
 }
 
+/* The copy is dropped: what it had of code objects that were new would never come again. */
+static void forget_codes(const struct taker *taker, uint64_t added_before)
+{
+	if (python_known_codes_added(taker->known) != added_before)
+		python_known_codes_clear(taker->known);
+}
+
 /*
  * The thread is kept still by having lost its CPU, or by being blocked. False: it may have run
  * meanwhile. A thread in execve may have lost its memory already: then its stack is not where SP
@@ -213,7 +220,7 @@ static bool take_held(struct taker *taker, struct thread_slot *slot, struct raw_
 	raw_sample_reset(raw);
 	if (!hold_begin(&taker->holder, &slot->hold, &last))
 		return false;
-	uint64_t allocations = alloc_count_here();
+	uint64_t allocations = alloc_count_here(), codes = python_known_codes_added(taker->known);
 	raw->registers = last.registers;
 	raw->time_ns = slot->copied_ns = clock_now_ns();
 	take_stopped(taker, slot, raw);
@@ -221,8 +228,7 @@ static bool take_held(struct taker *taker, struct thread_slot *slot, struct raw_
 	if (raw_sample_holds(raw, raw->registers.value[REGISTER_RSP], 1) &&
 	    hold_end(&taker->holder, &slot->hold, &last, &raw->pause_ns))
 		return true;
-	/* The code objects in it were copied for nothing. */
-	python_known_codes_clear(taker->known);
+	forget_codes(taker, codes);
 	return false;
 }
 
@@ -310,10 +316,10 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 	/* The kernel may wake it, and let it sleep on: then it is not to be stopped. */
 	enum { TRIES = 3 };
 	for (int i = 0; i < TRIES; i++) {
+		uint64_t codes = python_known_codes_added(taker->known);
 		if (copy_blocked(taker, slot, wait, raw))
 			return TAKE_OK;
-		/* The code objects in it were copied for nothing. */
-		python_known_codes_clear(taker->known);
+		forget_codes(taker, codes);
 		struct target_wait now;
 		if (!target_thread_wait(slot->files, &now, NULL))
 			return TAKE_GONE;

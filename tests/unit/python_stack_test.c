@@ -114,13 +114,15 @@ static void touching_reads_all_that_reading_needs(void **state)
 		for (int round = 0; round < 2; round++) {
 			memset(world->copied, 0, sizeof(world->copied));
 			world->only_copied = false;
-			uint64_t before = 0;
+			uint64_t before = 0, added = python_known_codes_added(known);
 			if (round == 1)
 				before = alloc_count();
 			assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE,
 						       NULL, known, &world->error));
 			if (round == 1)
 				assert_int_equal(alloc_count(), before);
+			assert_true(round == 1 ? python_known_codes_added(known) == added
+					       : python_known_codes_added(known) > added);
 			world->only_copied = true;
 			uint64_t stamp;
 			assert_true(read_stack(world, false));
