@@ -38,6 +38,7 @@ struct recorder {
 	struct target_births births;
 	size_t first_slot;  /* where a tick begins: with those that the last one had no room for */
 	size_t next_asleep; /* whose turn it is, as an index in slots */
+	uint64_t owed_ns;   /* of looks at those: WAKE_NS a look */
 
 	/* from the taker to the worker, and back */
 	struct queue queue;
@@ -90,9 +91,9 @@ void *recorder_work(void *recorder); /* worker.c: the worker thread */
  */
 void recorder_sweep(struct recorder *recorder, uint64_t now_ns);
 
-/* At how many sleeping threads to look in a tick, at least; what a look costs. */
+/* What looks at sleeping threads take of a tick. */
 enum { SLEEPER_LOOK_NS = 1000 }; /* one read of /proc/TID/schedstat */
-uint64_t recorder_looks_due(const struct recorder *recorder);
+uint64_t recorder_looks_ns(const struct recorder *recorder);
 void recorder_tell_of_ended(struct recorder *recorder);
 void recorder_sweep_end(struct recorder *recorder);
 

@@ -231,10 +231,11 @@ static uint64_t sweep_awake(struct recorder *recorder, uint64_t now)
 	return dropped;
 }
 
-uint64_t recorder_looks_due(const struct recorder *recorder)
+/* How long all looks at those that are asleep take in a tick, if each has its turn in WAKE_NS. */
+uint64_t recorder_looks_ns(const struct recorder *recorder)
 {
 	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
-	return asleep * recorder->schedule.period_ns / WAKE_NS + 1;
+	return asleep * SLEEPER_LOOK_NS * recorder->schedule.period_ns / WAKE_NS;
 }
 
 static void lay_down(struct recorder *recorder, uint64_t tick)
@@ -250,11 +251,13 @@ static void lay_down(struct recorder *recorder, uint64_t tick)
 }
 
 /* How many of them have their turn; more if it is nobody's CPU that we are on. */
-static size_t looks_due(const struct recorder *recorder)
+static size_t looks_due(struct recorder *recorder)
 {
 	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
 	uint64_t period = recorder->schedule.period_ns;
-	uint64_t due = recorder_looks_due(recorder), cheap = period / SLEEPER_LOOK_NS / LOOKS_SHARE;
+	recorder->owed_ns += asleep * period;
+	uint64_t due = recorder->owed_ns / WAKE_NS, cheap = period / SLEEPER_LOOK_NS / LOOKS_SHARE;
+	recorder->owed_ns %= WAKE_NS;
 	uint64_t looks = due > cheap || holder_follows(&recorder->taker.holder) ? due : cheap;
 	return looks < asleep ? looks : asleep;
 }

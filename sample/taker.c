@@ -239,7 +239,7 @@ static void tick(struct recorder *recorder, uint64_t deadline)
 	struct holder *holder = &recorder->taker.holder;
 	uint64_t now = clock_now_ns();
 	holder_begin(holder, now, deadline, recorder->schedule.period_ns,
-		     recorder_looks_due(recorder) * SLEEPER_LOOK_NS);
+		     recorder_looks_ns(recorder));
 	atomic_store(&recorder->queue.taking, holder_follows(holder));
 	atomic_store(&recorder->taker_cpu, sched_getcpu());
 	follow_threads(recorder, now);
