@@ -234,7 +234,11 @@ static unsigned patience(struct recorder *recorder, unsigned calm)
 	return calm < CALM_DRAINS || !python_is_open(recorder) ? PATIENCE_MS : PATIENCE_LATER_MS;
 }
 
-/* While it lags behind, and some time after that, one CPU is not enough for both. */
+/*
+ * On the CPU of a taker that stops threads; off that of one that holds a thread. While it lags
+ * behind, and some time after that, wherever it gets a CPU: one may not be enough for both, and the
+ * others may not be ours alone.
+ */
 static void follow_taker(struct recorder *recorder, size_t waiting, struct placement *placement,
 			 unsigned *calm)
 {
@@ -243,8 +247,10 @@ static void follow_taker(struct recorder *recorder, size_t waiting, struct place
 	if (waiting >= QUEUE_LAG)
 		*calm = 0;
 	int cpu = atomic_load(&recorder->taker_cpu);
-	if (!atomic_load(&recorder->taker_follows))
-		placement_stay_on(placement, *calm < CALM_DRAINS ? -1 : cpu);
+	if (*calm < CALM_DRAINS)
+		placement_stay_on(placement, -1);
+	else if (!atomic_load(&recorder->taker_follows))
+		placement_stay_on(placement, cpu);
 	else if (!placement_stay_off(placement, cpu))
 		placement_stay_on(placement, -1);
 }
