@@ -10,6 +10,7 @@ enum {
 	STOPS = 2, /* until a thread's switches are followed: one that is stopped once is not worth
 		      it */
 	CROWDED = 8, /* ticks in a row with several running threads: the taker is nobody's then */
+	IDLE = 100,  /* without any: likewise */
 	SWITCHES = 10000, /* a second beside ours, more of which would cost the thread 1 % */
 	SWITCH_BYTES = 216,
 	LATE = 16, /* late ticks more than others until the CPU is left alone */
@@ -47,6 +48,7 @@ static void count_running(struct holder *holder)
 		holder->crowded += holder->crowded < CROWDED;
 	else if (holder->running == 1)
 		holder->crowded = 0;
+	holder->idle = holder->running == 0 ? holder->idle + 1 : 0;
 	holder->running = 0;
 }
 
@@ -64,7 +66,7 @@ void holder_begin(struct holder *holder, uint64_t now_ns, uint64_t deadline_ns, 
 	count_running(holder);
 	holder->may_follow = holder->crowded < CROWDED && now_ns >= holder->stay_until_ns &&
 			     other_ns <= OTHER_NS;
-	if (holder_follows(holder) && !holder->may_follow)
+	if (holder_follows(holder) && (!holder->may_follow || holder->idle >= IDLE))
 		placement_stay_on(&holder->placement, -1);
 }
 
@@ -143,7 +145,7 @@ bool hold_end(struct holder *holder, struct hold *hold, const struct thread_swit
 	return true;
 }
 
-/* Before Linux 4.17 some registers of a thread in a system call are not told. */
+/* Older kernels do not tell all registers of a thread that is in a system call. */
 void hold_check(struct hold *hold, const struct registers *registers)
 {
 	struct thread_switch last;

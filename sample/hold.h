@@ -38,7 +38,8 @@ struct holder {
 	bool wanted;
 	struct placement placement;
 	uint64_t tick_ns, period_ns; /* when this tick began; from one to the next */
-	unsigned running, crowded;   /* threads held in this tick; ticks in a row with several */
+	unsigned running;	     /* threads to be held in this tick */
+	unsigned crowded, idle;	     /* ticks in a row with several of them, with none */
 	unsigned late;		     /* ticks that were late, less those that were not */
 	uint64_t stay_until_ns;	     /* until then the taker goes to nobody's CPU */
 	bool may_follow;

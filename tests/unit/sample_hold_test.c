@@ -247,6 +247,20 @@ static void a_cpu_that_is_given_late_is_left_alone(void **state)
 	assert_true(holder.may_follow);
 }
 
+static void a_cpu_that_nobody_runs_on_is_left(void **state)
+{
+	(void)state;
+	struct holder holder;
+	pretend(&holder);
+	for (int i = 0; i < SEVERAL; i++)
+		begin_tick(&holder);
+	assert_true(holder_follows(&holder));
+	for (int i = 0; i < 5 * SEVERAL; i++)
+		begin_tick(&holder);
+	assert_false(holder_follows(&holder));
+	assert_true(holder.may_follow);
+}
+
 static void other_work_is_not_done_at_its_expense(void **state)
 {
 	(void)state;
@@ -267,6 +281,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_followed_when_it_is_not_wanted),
 		cmocka_unit_test(several_running_threads_are_not_followed),
 		cmocka_unit_test(a_cpu_that_is_given_late_is_left_alone),
+		cmocka_unit_test(a_cpu_that_nobody_runs_on_is_left),
 		cmocka_unit_test(other_work_is_not_done_at_its_expense),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
