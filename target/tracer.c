@@ -70,7 +70,7 @@ struct tracer {
 	int end_status;
 	bool has_tick;
 	timer_t tick;
-	uint64_t tick_at; /* when it sends SIGCHLD, if not before */
+	uint64_t tick_at; /* until then it is set, and will send SIGCHLD */
 	struct alarm alarms[2];
 	bool has_alarms;
 	unsigned spin_rests; /* stops to come without a spin */
@@ -329,8 +329,9 @@ static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 	}
 	if (now >= tracer->tick_at) {
 		struct itimerspec tick = {.it_value.tv_nsec = TICK_NS};
+		/* Not later than it comes: else nobody would set it again, nor wake us. */
+		tracer->tick_at = now + TICK_NS;
 		timer_settime(tracer->tick, 0, &tick, NULL);
-		tracer->tick_at = now_ns() + TICK_NS;
 	}
 	sigset_t signals;
 	sigemptyset(&signals);
@@ -570,8 +571,9 @@ static bool set_alarm(struct tracer *tracer, uint64_t at, uint64_t other)
 		return true;
 	struct alarm *alarm = alarms[0].at == other ? &alarms[1] : &alarms[0];
 	struct itimerspec when = {.it_value = timespec_of(at)};
-	alarm->at = at;
-	return timer_settime(alarm->timer, TIMER_ABSTIME, &when, NULL) == 0;
+	bool set = timer_settime(alarm->timer, TIMER_ABSTIME, &when, NULL) == 0;
+	alarm->at = set ? at : 0;
+	return set;
 }
 
 /*
