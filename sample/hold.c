@@ -1,43 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/hold.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
 enum {
-	STOPS = 2, /* until a thread's switches are followed: one that is stopped once is not worth
-		      it */
+	STOPS = 2,   /* until a thread is followed: one that is stopped once is not worth it */
 	CROWDED = 8, /* ticks in a row with several running threads: the taker is nobody's then */
 	IDLE = 100,  /* without any: likewise */
 	SWITCHES = 10000, /* a second beside ours, more of which would cost the thread 1 % */
 	SWITCH_BYTES = 216,
-	LATE = 16, /* late ticks more than others until the CPU is left alone */
+	LATE = 40, /* times LATE_NS, less the ticks that were on time, until a CPU is let be */
+	LOST = 2,  /* what a sample that was lost counts of it */
 };
 static const uint64_t CHECK_NS = 1000000000; /* between two looks at what it costs */
-static const uint64_t LATE_NS = 500000;	     /* the CPU was not given in time */
+static const uint64_t LATE_NS = 500000;	     /* later: the CPU was not given in time */
 static const uint64_t STAY_NS = 2000000000;  /* then it is not tried again for so long */
 static const uint64_t OTHER_NS = 6000;	     /* more is not done while a thread waits for it */
 static const uint64_t SETTLED_NS = 300000;   /* it has been on this CPU for so long */
-static const uint64_t WAKE_NS = 100000;	     /* from the switch to the taker until a tick begins */
+static const uint64_t SWITCH_NS = 100000;    /* between a switch and a thread that does something */
 
-void holder_init(struct holder *holder, bool wanted)
+/* RAX of a thread whose system call is under way (Linux arch/x86/entry). */
+static const uint64_t UNDER_WAY = (uint64_t)-ENOSYS;
+
+void holder_init(struct holder *holder, const struct target *target, bool wanted)
 {
+	struct error error;
 	memset(holder, 0, sizeof(*holder));
-	holder->wanted = wanted;
 	placement_init(&holder->placement);
+	if (!wanted)
+		return;
+	/* Of the first thread, which hardly ever runs. */
+	holder->wanted = switch_log_open(target, getpid(), &holder->own, &error);
+	if (!holder->wanted)
+		log_debug("sample", "%s", error.message);
 }
 
+void holder_release(struct holder *holder)
+{
+	switch_log_close(holder->own);
+	holder->own = NULL;
+}
+
+/* A long stall weighs more than one tick. */
 static void count_late(struct holder *holder, uint64_t late_ns)
 {
-	if (!holder_follows(holder) || late_ns <= LATE_NS) {
-		holder->late -= holder->late > 0;
+	holder->late -= holder->late > 0;
+	if (holder_follows(holder))
+		holder->late += late_ns / LATE_NS;
+	if (holder->late < LATE)
 		return;
-	}
-	if (++holder->late < LATE)
-		return;
-	log_debug("sample", "CPU %d is given late", holder->placement.cpu);
+	log_debug("sample", "CPU %d is not given in time", holder->placement.cpu);
 	holder->stay_until_ns = holder->tick_ns + STAY_NS;
 	holder->late = 0;
 }
@@ -70,6 +87,11 @@ void holder_begin(struct holder *holder, uint64_t now_ns, uint64_t deadline_ns, 
 		placement_stay_on(&holder->placement, -1);
 }
 
+void holder_end(struct holder *holder, uint64_t now_ns)
+{
+	holder->rest_ns = now_ns;
+}
+
 bool holder_follows(const struct holder *holder)
 {
 	return holder->placement.cpu >= 0;
@@ -82,17 +104,32 @@ static void refuse(struct hold *hold, const char *why)
 	hold->refused = true;
 }
 
-static bool is_costly(const struct holder *holder, struct hold *hold, uint64_t position)
+/* Which cannot be made to give way. */
+static bool is_real_time(pid_t tid)
+{
+	int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
+	return policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE;
+}
+
+/* Why the thread is not to be followed any longer, looked for now and then; NULL: it is. */
+static const char *why_not(const struct holder *holder, struct hold *hold, uint64_t position)
 {
 	const uint64_t now_ns = holder->tick_ns, passed_ns = now_ns - hold->checked_ns;
 	if (passed_ns < CHECK_NS)
-		return false;
+		return NULL;
 	const uint64_t most = passed_ns / (CHECK_NS / SWITCHES) + 2 * passed_ns / holder->period_ns;
-	const bool costly =
-		hold->checked_ns && (hold->checked_position - position) / SWITCH_BYTES > most;
+	const uint64_t switches = (hold->checked_position - position) / SWITCH_BYTES;
+	const bool costly = hold->checked_ns && switches > most;
 	hold->checked_ns = now_ns;
 	hold->checked_position = position;
-	return costly;
+	if (costly)
+		return "a thread has too many context switches to be told of them";
+	return is_real_time(hold->tid) ? "a real-time thread does not give way" : NULL;
+}
+
+uint64_t hold_position(const struct hold *hold)
+{
+	return hold->trusted ? switch_log_position(hold->log) : 0;
 }
 
 bool hold_runs(const struct holder *holder, struct hold *hold)
@@ -100,8 +137,9 @@ bool hold_runs(const struct holder *holder, struct hold *hold)
 	struct thread_switch last;
 	if (!hold->trusted || !switch_log_last(hold->log, &last))
 		return false;
-	if (is_costly(holder, hold, last.position))
-		refuse(hold, "a thread has too many context switches to be told of them");
+	const char *why = why_not(holder, hold, last.position);
+	if (why)
+		refuse(hold, why);
 	return last.runnable;
 }
 
@@ -127,7 +165,16 @@ bool hold_begin(struct holder *holder, struct hold *hold, struct thread_switch *
 	if (last->runnable && follow(holder, last) && !switch_log_last(hold->log, last))
 		return false;
 	last->registers.fs_base = hold->fs_base;
-	return !last->on_cpu;
+	/* In exit or execve its memory may be another thread's or program's already. */
+	return !last->on_cpu && last->registers.value[REGISTER_RAX] != UNDER_WAY;
+}
+
+static uint64_t pause_of(const struct holder *holder, const struct hold *hold)
+{
+	const uint64_t off_ns = hold->ours ? switch_log_off_cpu(hold->log, &hold->last) : 0;
+	const uint64_t ours_ns = holder->rest_ns - hold->last.time_ns;
+	/* Others had the CPU before it. */
+	return off_ns > ours_ns + SWITCH_NS ? ours_ns : off_ns;
 }
 
 bool hold_end(struct holder *holder, struct hold *hold, const struct thread_switch *last,
@@ -135,13 +182,14 @@ bool hold_end(struct holder *holder, struct hold *hold, const struct thread_swit
 {
 	if (switch_log_position(hold->log) != last->position) {
 		holder->lost++;
+		holder->late += LOST;
 		return false;
 	}
 	holder->held++;
-	*pause_ns = hold->ours ? switch_log_off_cpu(hold->log, &hold->last) : 0;
+	*pause_ns = pause_of(holder, hold);
 	hold->last = *last;
 	hold->ours = last->runnable && last->cpu == sched_getcpu() &&
-		     last->time_ns + WAKE_NS > holder->tick_ns;
+		     last->time_ns + SWITCH_NS > holder->tick_ns;
 	return true;
 }
 
@@ -150,29 +198,22 @@ void hold_check(struct hold *hold, const struct registers *registers)
 {
 	struct thread_switch last;
 	hold->fs_base = registers->fs_base;
-	if (!hold->log || hold->trusted || !switch_log_last(hold->log, &last))
+	if (!hold->log || hold->trusted || hold->refused || !switch_log_last(hold->log, &last))
 		return;
-	if (!last.on_cpu &&
-	    memcmp(last.registers.value, registers->value, sizeof(registers->value)) == 0) {
-		hold->trusted = true;
-		return;
-	}
-	refuse(hold, "the kernel tells other registers at a context switch than by ptrace");
-}
-
-/* Which cannot be made to give way. */
-static bool is_real_time(pid_t tid)
-{
-	int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
-	return policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE;
+	hold->trusted = !last.on_cpu && memcmp(last.registers.value, registers->value,
+					       sizeof(registers->value)) == 0;
+	hold->refused = !hold->trusted;
 }
 
 void hold_learn(const struct holder *holder, struct hold *hold, const struct target *target,
 		pid_t tid)
 {
 	struct error error;
+	if (hold->log && hold->refused)
+		refuse(hold, "the kernel tells other registers at a switch than by ptrace");
 	if (!holder->wanted || hold->log || hold->refused || ++hold->stops < STOPS)
 		return;
+	hold->tid = tid;
 	hold->refused = is_real_time(tid);
 	if (hold->refused)
 		return;
@@ -187,5 +228,7 @@ void hold_release(struct hold *hold)
 {
 	switch_log_close(hold->log);
 	hold->log = NULL;
+	hold->stops = 0;
+	hold->checked_ns = 0;
 	hold->trusted = hold->ours = false;
 }

@@ -26,8 +26,9 @@ struct hold {
 	struct switch_log *log; /* NULL: not followed (yet) */
 	bool refused;		/* it cannot be followed, or is not worth it */
 	bool trusted;		/* the log has told the registers that ptrace did */
-	unsigned stops;		/* it was stopped that often */
-	uint64_t fs_base;	/* then; the log does not tell it */
+	pid_t tid;
+	unsigned stops;	  /* it was stopped that often */
+	uint64_t fs_base; /* then; the log does not tell it */
 	uint64_t checked_ns, checked_position;
 	struct thread_switch last; /* the one by which it was held last */
 	bool ours;		   /* ... was on our account */
@@ -36,37 +37,51 @@ struct hold {
 /* Of the taker. */
 struct holder {
 	bool wanted;
+	struct switch_log *own; /* of a thread of ours: see holder_init */
 	struct placement placement;
 	uint64_t tick_ns, period_ns; /* when this tick began; from one to the next */
+	uint64_t rest_ns;	     /* when the last one ended */
 	unsigned running;	     /* threads to be held in this tick */
 	unsigned crowded, idle;	     /* ticks in a row with several of them, with none */
-	unsigned late;		     /* ticks that were late, less those that were not */
-	uint64_t stay_until_ns;	     /* until then the taker goes to nobody's CPU */
+	uint64_t late; /* by how much ticks were late and what was lost, less those on time */
+	uint64_t stay_until_ns; /* until then the taker goes to nobody's CPU */
 	bool may_follow;
 	uint64_t held, lost; /* samples taken so; those that ran on meanwhile */
 };
 
-void holder_init(struct holder *holder, bool wanted);
+/*
+ * Of the calling thread, before it traces anything: to ask for the first log may take the kernel
+ * tens of milliseconds, but not while another one is open; so one of our own is until the end.
+ */
+void holder_init(struct holder *holder, const struct target *target, bool wanted);
+void holder_release(struct holder *holder);
 
 /* The taker woke for a tick that was due at `deadline_ns`, and has other things to do in it that
- * take about `other_ns`. */
+ * take about `other_ns`; and: it goes to sleep. */
 void holder_begin(struct holder *holder, uint64_t now_ns, uint64_t deadline_ns, uint64_t period_ns,
 		  uint64_t other_ns);
+void holder_end(struct holder *holder, uint64_t now_ns);
 
 /* The taker is on the CPU of a thread, which stands still while it is awake. */
 bool holder_follows(const struct holder *holder);
+
+/* Changes whenever the thread has run; 0: nobody tells. */
+uint64_t hold_position(const struct hold *hold);
 
 /* True when the log alone tells that the thread runs or waits for a CPU. */
 bool hold_runs(const struct holder *holder, struct hold *hold);
 
 /*
- * Is the thread still? Then *last tells since when and with which registers, fs_base included. It
- * may be on another CPU: then the taker goes there. Runs in the pause, if that is one.
+ * Is the thread still? Then *last tells since when and with which registers, fs_base included (else
+ * it is undefined). It may be on another CPU: then the taker goes there. Runs in the pause.
  */
 bool hold_begin(struct holder *holder, struct hold *hold, struct thread_switch *last);
 
-/* True when it was still all the while since. *pause_ns: how long it stood still for the sample
- * before this one; 0: not known, or it did not on our account. */
+/*
+ * True when it was still all the while since. *pause_ns: how long it stood still for the sample
+ * before this one, until it had a CPU again, or until the taker slept when others had that before
+ * it; 0: not known, or not on our account.
+ */
 bool hold_end(struct holder *holder, struct hold *hold, const struct thread_switch *last,
 	      uint64_t *pause_ns);
 
@@ -77,6 +92,7 @@ void hold_check(struct hold *hold, const struct registers *registers);
 void hold_learn(const struct holder *holder, struct hold *hold, const struct target *target,
 		pid_t tid);
 
+/* Until it is stopped often again. */
 void hold_release(struct hold *hold);
 
 #endif

@@ -202,9 +202,10 @@ struct thread_slot {
 	struct target_thread_files *files;
 	bool blocked; /* it was, when it had run `blocked_runs` times (schedstat) */
 	uint64_t blocked_runs;
-	unsigned still;	      /* looks in a row at which it had not run */
-	uint32_t index;	      /* in slots */
-	uint64_t looked_tick; /* while asleep: the tick at which it was looked at last */
+	uint64_t blocked_position; /* the same by its switch log, where there is one */
+	unsigned still;		   /* looks in a row at which it had not run */
+	uint32_t index;		   /* in slots */
+	uint64_t looked_tick;	   /* while asleep: the tick at which it was looked at last */
 	/*
 	 * Ticks at which it was as in its last sample, and the worker has not been told yet; or as
 	 * it will be in its next one (`ahead`), if it has not run by then.

@@ -93,3 +93,11 @@ bool placement_stay_off(struct placement *placement, int cpu)
 	CPU_CLR((size_t)cpu, &set);
 	return CPU_COUNT(&set) > 0 && stay(placement, cpu, true, &set);
 }
+
+void placement_let_go(pid_t tid)
+{
+	cpu_set_t set;
+	if (sched_getaffinity(0, sizeof(set), &set) != 0 ||
+	    sched_setaffinity(tid, sizeof(set), &set) != 0)
+		log_debug("sample", "cannot let thread %d run anywhere", (int)tid);
+}

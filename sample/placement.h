@@ -12,6 +12,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Lets the calling thread preempt others when it wakes; with the right to (CAP_SYS_NICE) also when
@@ -37,5 +38,8 @@ void placement_init(struct placement *placement);
  */
 bool placement_stay_on(struct placement *placement, int cpu);
 bool placement_stay_off(struct placement *placement, int cpu);
+
+/* Of another thread of ours: it may run wherever the calling one may. */
+void placement_let_go(pid_t tid);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "sample/placement.h"
 
 static struct recorder *allocate(struct target *target, const struct session_options *options,
 				 struct interner *strings)
@@ -206,6 +207,8 @@ bool recorder_stop(struct recorder *recorder, struct error *error)
 {
 	atomic_store(&recorder->stop, true);
 	if (recorder->taker_started) {
+		/* A real-time thread may keep it from its CPU for ever. */
+		placement_let_go(recorder->taker_tid);
 		/* Wakes it: a thread that sleeps until the next tick of 0.1 Hz must not. */
 		pthread_kill(recorder->taker_thread, SIGCHLD);
 		if (recorder->watcher)

@@ -30,6 +30,7 @@ struct recorder {
 
 	/* the taker's own */
 	struct taker taker;
+	_Atomic pid_t taker_tid;
 	struct watcher *watcher; /* --nonblocking: instead of a tracer */
 	struct slots slots;
 	struct schedule schedule;

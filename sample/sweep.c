@@ -21,6 +21,7 @@ static const uint64_t WAKE_NS = 40000000;
 enum {
 	STILL_LOOKS = 4,
 	LOOKS_SHARE = 32,
+	HELD_LOOKS = 2, /* more than have their turn are not made while a thread is held */
 };
 
 static const uint64_t TELL_NS = 200000000;  /* between two times that the worker is told of one */
@@ -104,14 +105,18 @@ static bool must_stop_all(const struct session_options *options)
 static bool sleeps_on(struct thread_slot *slot)
 {
 	uint64_t runs;
-	return slot->blocked && target_thread_runs(slot->files, &runs, NULL) &&
-	       runs == slot->blocked_runs;
+	if (!slot->blocked)
+		return false;
+	if (slot->hold.trusted)
+		return hold_position(&slot->hold) == slot->blocked_position;
+	return target_thread_runs(slot->files, &runs, NULL) && runs == slot->blocked_runs;
 }
 
 /* It was blocked just now: if it still is after its runs were counted, it was all the while. */
 static void note_blocked(struct thread_slot *slot)
 {
 	struct target_wait wait;
+	slot->blocked_position = hold_position(&slot->hold);
 	slot->blocked = target_thread_runs(slot->files, &slot->blocked_runs, NULL) &&
 			target_thread_wait(slot->files, &wait, NULL) && !wait.running;
 }
@@ -243,14 +248,15 @@ static void lay_down(struct recorder *recorder, uint64_t tick)
 	struct slots *slots = &recorder->slots;
 	for (size_t i = slots->awake_count; i-- > 0;) {
 		struct thread_slot *slot = slots->slots[i];
-		if (slot->still < STILL_LOOKS)
+		/* A look at one whose switches are told costs nothing. */
+		if (slot->still < STILL_LOOKS || slot->hold.trusted)
 			continue;
 		slot->looked_tick = tick;
 		slots_lay_down(slots, slot);
 	}
 }
 
-/* How many of them have their turn; more if it is nobody's CPU that we are on. */
+/* How many of them have their turn; more if no thread waits for our CPU meanwhile. */
 static size_t looks_due(struct recorder *recorder)
 {
 	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
@@ -258,7 +264,9 @@ static size_t looks_due(struct recorder *recorder)
 	recorder->owed_ns += asleep * period;
 	uint64_t due = recorder->owed_ns / WAKE_NS, cheap = period / SLEEPER_LOOK_NS / LOOKS_SHARE;
 	recorder->owed_ns %= WAKE_NS;
-	uint64_t looks = due > cheap || holder_follows(&recorder->taker.holder) ? due : cheap;
+	if (holder_follows(&recorder->taker.holder) && cheap > HELD_LOOKS)
+		cheap = HELD_LOOKS;
+	uint64_t looks = due > cheap ? due : cheap;
 	return looks < asleep ? looks : asleep;
 }
 

@@ -243,8 +243,10 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	struct error error;
 	uint64_t allocations = alloc_count_here();
 	uint64_t before = clock_now_ns();
-	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error))
+	if (!tracer_stop(taker->tracer, slot->tid, PATIENCE_US, &raw->registers, &error)) {
+		hold_release(&slot->hold); /* of one that has ended it tells nothing any more */
 		return take_failure(slot, &error);
+	}
 	raw->time_ns = slot->copied_ns = clock_now_ns();
 	take_stopped(taker, slot, raw);
 	hold_check(&slot->hold, &raw->registers);
@@ -299,6 +301,7 @@ static bool copy_blocked(const struct taker *taker, struct thread_slot *slot,
 	raw->wait = *wait;
 	raw->time_ns = clock_now_ns();
 	fill_registers(wait, &raw->registers);
+	slot->blocked_position = hold_position(&slot->hold);
 	bool counted = target_thread_runs(slot->files, &runs, NULL);
 	if (counted && !is_still_in(slot, wait))
 		return false;

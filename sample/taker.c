@@ -247,6 +247,7 @@ static void tick(struct recorder *recorder, uint64_t deadline)
 	atomic_store(&recorder->taker_follows, holder_follows(holder));
 	atomic_fetch_add(&recorder->ticks, 1);
 	atomic_store(&recorder->queue.taking, false);
+	holder_end(holder, clock_now_ns());
 }
 
 static void answer_start(struct recorder *recorder, bool well, const struct error *error)
@@ -285,8 +286,10 @@ void *recorder_take(void *argument)
 	struct recorder *recorder = argument;
 	placement_run_soon();
 	const struct session_options *options = &recorder->options;
-	holder_init(&recorder->taker.holder, !options->nonblocking && options->stop == STOP_AUTO &&
-						     options->unwinder != UNWINDER_PTRACE);
+	recorder->taker_tid = gettid();
+	holder_init(&recorder->taker.holder, recorder->target,
+		    !options->nonblocking && options->stop == STOP_AUTO &&
+			    options->unwinder != UNWINDER_PTRACE);
 	if (begin(recorder)) {
 		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
 		while (!atomic_load(&recorder->stop)) {
@@ -300,6 +303,9 @@ void *recorder_take(void *argument)
 		}
 		recorder_sweep_end(recorder);
 	}
+	for (size_t i = 0; i < recorder->slots.count; i++)
+		hold_release(&recorder->slots.slots[i]->hold);
+	holder_release(&recorder->taker.holder);
 	tracer_free(recorder->taker.tracer);
 	return NULL;
 }

@@ -184,6 +184,7 @@ bool switch_log_last(const struct switch_log *log, struct thread_switch *last)
 		struct newest newest;
 		last->position = switch_log_position(log);
 		copy(log, last->position, &newest, sizeof(newest));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (switch_log_position(log) == last->position)
 			return understand(&newest, last);
 	}

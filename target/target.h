@@ -226,8 +226,8 @@ enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
 /*
  * Sleeps until the deadline (CLOCK_MONOTONIC, ns) or until a traced thread reports something.
  * SIGCHLD must be blocked in every thread of ours. `following_ns`: the deadline of the sleep after
- * this one, if it is known, else 0: then the CPU comes to rest sooner. True: there is something to
- * poll.
+ * this one, or 0: with it known, the CPU comes to rest sooner. True: there may be something to
+ * poll, or a tenth of a second of a longer sleep is over; false: the deadline has come.
  */
 bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns);
 

@@ -607,9 +607,11 @@ bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t followin
 		if (now >= deadline_ns)
 			return false;
 		uint64_t left = deadline_ns - now;
-		if (left > SLEEP_LIMIT_NS)
+		if (left > SLEEP_LIMIT_NS) {
 			wait_signal(tracer, SLEEP_LIMIT_NS);
-		else if (set_alarms(tracer, deadline_ns, following_ns))
+			return true; /* the caller may have other reasons not to sleep on */
+		}
+		if (set_alarms(tracer, deadline_ns, following_ns))
 			wait_signal_or_alarm(tracer);
 		else
 			wait_signal(tracer, left);
