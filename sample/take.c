@@ -4,7 +4,9 @@
  * to review for what happens while a thread of the target stands still. Between tracer_stop and
  * tracer_resume nothing here may allocate, print, open a file or wait; what is read is bounded
  * by the raw sample's reserved memory. (A code object seen for the first time is remembered in
- * python/'s table, which may grow: after warm-up it does not.)
+ * python/'s table, which may grow: after warm-up it does not.) The same holds between hold_begin
+ * and hold_end. A held thread stands still until the taker sleeps: what that does besides in a tick
+ * is to be short, but may allocate.
  */
 #include "sample/internal.h"
 
