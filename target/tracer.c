@@ -52,8 +52,10 @@ struct traced {
 /* A timer that wakes this thread from its wait for SIGCHLD. */
 struct alarm {
 	timer_t timer;
-	uint64_t at;
+	uint64_t at; /* for when it was set last; 0: it could not be */
 };
+
+enum { ALARM_TICK, ALARM_SLEEP, ALARM_COUNT = ALARM_SLEEP + 2 };
 
 struct tracer {
 	const struct target *target;
@@ -68,11 +70,8 @@ struct tracer {
 	bool heard;
 	uint64_t looked_at;
 	int end_status;
-	bool has_tick;
-	timer_t tick;
-	uint64_t tick_at; /* until then it is set, and will send SIGCHLD */
-	struct alarm alarms[2];
-	bool has_alarms;
+	struct alarm alarms[ALARM_COUNT];
+	size_t alarm_count;  /* all of them, or they cannot be used */
 	unsigned spin_rests; /* stops to come without a spin */
 };
 
@@ -124,38 +123,51 @@ static void set_event(struct tracer *tracer, struct traced *thread, enum tracer_
 	thread->stopped = false;
 }
 
-static bool make_timer(timer_t *timer)
+/* Done without where they cannot be had. */
+static void make_alarms(struct tracer *tracer)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGCHLD};
 	event._sigev_un._tid = gettid();
-	return timer_create(CLOCK_MONOTONIC, &event, timer) == 0;
+	while (tracer->alarm_count < ALARM_COUNT &&
+	       timer_create(CLOCK_MONOTONIC, &event, &tracer->alarms[tracer->alarm_count].timer) ==
+		       0)
+		tracer->alarm_count++;
 }
 
-/* Done without where they cannot be had. */
-static void make_timers(struct tracer *tracer)
+static bool has_alarms(const struct tracer *tracer)
 {
-	tracer->has_tick = make_timer(&tracer->tick);
-	if (!make_timer(&tracer->alarms[0].timer))
-		return;
-	tracer->has_alarms = make_timer(&tracer->alarms[1].timer);
-	if (!tracer->has_alarms)
-		timer_delete(tracer->alarms[0].timer);
+	return tracer->alarm_count == ALARM_COUNT;
+}
+
+static bool set_alarm(struct alarm *alarm, uint64_t at)
+{
+	const struct itimerspec when = {
+		.it_value = {(time_t)(at / 1000000000u), (long)(at % 1000000000u)}};
+	const bool set = timer_settime(alarm->timer, TIMER_ABSTIME, &when, NULL) == 0;
+	alarm->at = set ? at : 0;
+	return set;
+}
+
+static sigset_t sigchld(void)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	return signals;
 }
 
 struct tracer *tracer_new(const struct target *target)
 {
 	struct tracer *tracer = alloc_zeroed(1, sizeof(*tracer));
 	struct sigaction action;
-	sigset_t signals;
+	const sigset_t signals = sigchld();
 	tracer->target = target;
 	/* Inherited as ignored, no stop would be announced and no exit status kept. */
 	if (sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
 		signal(SIGCHLD, SIG_DFL);
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-	make_timers(tracer);
+	make_alarms(tracer);
 	if (sysconf(_SC_NPROCESSORS_ONLN) <= 1)
 		tracer->spin_rests = UINT_MAX; /* nobody runs while we do */
 	return tracer;
@@ -166,9 +178,7 @@ void tracer_free(struct tracer *tracer)
 	if (!tracer)
 		return;
 	tracer_resume_all(tracer);
-	if (tracer->has_tick)
-		timer_delete(tracer->tick);
-	for (size_t i = 0; i < 2 && tracer->has_alarms; i++)
+	for (size_t i = 0; i < tracer->alarm_count; i++)
 		timer_delete(tracer->alarms[i].timer);
 	free(tracer->threads);
 	free(tracer);
@@ -309,9 +319,7 @@ static uint64_t now_ns(void)
 static void wait_signal(struct tracer *tracer, uint64_t ns)
 {
 	struct timespec timeout = {.tv_nsec = (long)ns};
-	sigset_t signals;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGCHLD);
+	const sigset_t signals = sigchld();
 	/* One that got lost will be heard of when this takes long. */
 	tracer->heard |= sigtimedwait(&signals, NULL, &timeout) > 0 || ns >= SLEEP_LIMIT_NS;
 }
@@ -323,19 +331,12 @@ static void wait_signal(struct tracer *tracer, uint64_t ns)
  */
 static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 {
-	if (!tracer->has_tick) {
+	struct alarm *tick = &tracer->alarms[ALARM_TICK];
+	if (!has_alarms(tracer) || (now >= tick->at && !set_alarm(tick, now + TICK_NS))) {
 		wait_signal(tracer, TICK_NS);
 		return;
 	}
-	if (now >= tracer->tick_at) {
-		struct itimerspec tick = {.it_value.tv_nsec = TICK_NS};
-		/* Not later than it comes: else nobody would set it again, nor wake us. */
-		tracer->tick_at = now + TICK_NS;
-		timer_settime(tracer->tick, 0, &tick, NULL);
-	}
-	sigset_t signals;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGCHLD);
+	const sigset_t signals = sigchld();
 	sigwaitinfo(&signals, NULL);
 	tracer->heard = true;
 }
@@ -558,22 +559,11 @@ static bool something_waits(struct tracer *tracer)
 	return tracer->heard;
 }
 
-static struct timespec timespec_of(uint64_t ns)
-{
-	return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-}
-
 /* Sets the alarm that is not set for `other`, unless one is set for that time already. */
-static bool set_alarm(struct tracer *tracer, uint64_t at, uint64_t other)
+static bool set_one(struct alarm alarms[2], uint64_t at, uint64_t other)
 {
-	struct alarm *alarms = tracer->alarms;
-	if (alarms[0].at == at || alarms[1].at == at)
-		return true;
-	struct alarm *alarm = alarms[0].at == other ? &alarms[1] : &alarms[0];
-	struct itimerspec when = {.it_value = timespec_of(at)};
-	bool set = timer_settime(alarm->timer, TIMER_ABSTIME, &when, NULL) == 0;
-	alarm->at = set ? at : 0;
-	return set;
+	return alarms[0].at == at || alarms[1].at == at ||
+	       set_alarm(&alarms[alarms[0].at == other], at);
 }
 
 /*
@@ -582,17 +572,16 @@ static bool set_alarm(struct tracer *tracer, uint64_t at, uint64_t other)
  */
 static bool set_alarms(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns)
 {
-	return tracer->has_alarms && set_alarm(tracer, deadline_ns, following_ns) &&
-	       (!following_ns || set_alarm(tracer, following_ns, deadline_ns));
+	struct alarm *alarms = &tracer->alarms[ALARM_SLEEP];
+	return has_alarms(tracer) && set_one(alarms, deadline_ns, following_ns) &&
+	       (!following_ns || set_one(alarms, following_ns, deadline_ns));
 }
 
-/* Until SIGCHLD, of which the alarms' are not to be told from a report's that came meanwhile. */
+/* Until an alarm goes off or something is reported: both are SIGCHLD. */
 static void wait_signal_or_alarm(struct tracer *tracer)
 {
 	siginfo_t info = {0};
-	sigset_t signals;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGCHLD);
+	const sigset_t signals = sigchld();
 	if (sigwaitinfo(&signals, &info) > 0)
 		tracer->heard |= info.si_code != SI_TIMER;
 }
