@@ -13,7 +13,6 @@ enum {
 	CROWDED = 8, /* ticks in a row with several running threads: the taker is nobody's then */
 	IDLE = 100,  /* without any: likewise */
 	SWITCHES = 10000, /* a second beside ours, more of which would cost the thread 1 % */
-	SWITCH_BYTES = 216,
 	LATE = 40, /* times LATE_NS, less the ticks that were on time, until a CPU is let be */
 	LOST = 2,  /* what a sample that was lost counts of it */
 };
@@ -118,7 +117,7 @@ static const char *why_not(const struct holder *holder, struct hold *hold, uint6
 	if (passed_ns < CHECK_NS)
 		return NULL;
 	const uint64_t most = passed_ns / (CHECK_NS / SWITCHES) + 2 * passed_ns / holder->period_ns;
-	const uint64_t switches = (hold->checked_position - position) / SWITCH_BYTES;
+	const uint64_t switches = (hold->checked_position - position) / SWITCH_LOG_BYTES;
 	const bool costly = hold->checked_ns && switches > most;
 	hold->checked_ns = now_ns;
 	hold->checked_position = position;

@@ -50,8 +50,10 @@ struct raw_sample {
 	struct memory_reader reader; /* first: see raw_sample_read */
 	const struct target *live;
 	pid_t tid;
-	uint64_t time_ns;     /* CLOCK_MONOTONIC at the stop */
-	uint64_t pause_ns;    /* how long the thread was stopped; 0: it was not */
+	uint64_t time_ns; /* CLOCK_MONOTONIC at the stop */
+	/* How long the thread was stopped, or was held for the sample before; 0: not known, or it
+	 * was neither. */
+	uint64_t pause_ns;
 	uint32_t allocations; /* made in the pause: none, but for new code objects */
 	struct registers registers;
 	bool stopped;		 /* false: read as it was, blocked or (wait.running) not */

@@ -174,9 +174,12 @@ bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *en
 {
 	uint64_t end = clock_now_ns() + patience_ms * 1000000u;
 	struct timespec deadline = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
-	if (!atomic_load(&queue->ready_count))
-		let_taker_end(queue);
 	pthread_mutex_lock(&queue->lock);
+	if (queue->ready_count == 0) {
+		pthread_mutex_unlock(&queue->lock);
+		let_taker_end(queue);
+		pthread_mutex_lock(&queue->lock);
+	}
 	while (queue->ready_count == 0 && !queue->closed)
 		if (pthread_cond_timedwait(&queue->filled, &queue->lock, &deadline))
 			break;

@@ -36,8 +36,7 @@ struct queue {
 	pthread_cond_t filled;
 	struct raw_sample *free[QUEUE_SAMPLES]; /* the next one to be used is the last */
 	struct queue_entry ready[QUEUE_ENTRIES];
-	size_t free_count, made, ready_first;
-	_Atomic size_t ready_count;
+	size_t free_count, made, ready_first, ready_count;
 	size_t ready_bytes, free_bytes;
 	size_t turns, least_free; /* since the last look for idle ones */
 	size_t idle; /* of the free ones, how many from the far end on are to be trimmed */

@@ -91,12 +91,11 @@ void *recorder_work(void *recorder); /* worker.c: the worker thread */
  * asleep did since their last looks.
  */
 void recorder_sweep(struct recorder *recorder, uint64_t now_ns);
-
-/* What looks at sleeping threads take of a tick. */
-enum { SLEEPER_LOOK_NS = 1000 }; /* one read of /proc/TID/schedstat */
-uint64_t recorder_looks_ns(const struct recorder *recorder);
 void recorder_tell_of_ended(struct recorder *recorder);
 void recorder_sweep_end(struct recorder *recorder);
+
+/* How much of each tick the looks at sleeping threads take. */
+uint64_t recorder_looks_ns(const struct recorder *recorder);
 
 /* Reads the modules and opens the interpreter; the worker, under the lock. */
 bool MUST_CHECK worker_open(struct recorder *recorder, struct error *error);

@@ -20,6 +20,7 @@ static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is t
 static const uint64_t WAKE_NS = 40000000;
 enum {
 	STILL_LOOKS = 4,
+	LOOK_NS = 1000, /* what a look costs: one read of /proc/TID/schedstat */
 	LOOKS_SHARE = 32,
 	HELD_LOOKS = 2, /* more than have their turn are not made while a thread is held */
 };
@@ -236,11 +237,15 @@ static uint64_t sweep_awake(struct recorder *recorder, uint64_t now)
 	return dropped;
 }
 
-/* How long all looks at those that are asleep take in a tick, if each has its turn in WAKE_NS. */
+static size_t count_asleep(const struct recorder *recorder)
+{
+	return recorder->slots.count - recorder->slots.awake_count;
+}
+
+/* Each of them has its turn in WAKE_NS. */
 uint64_t recorder_looks_ns(const struct recorder *recorder)
 {
-	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
-	return asleep * SLEEPER_LOOK_NS * recorder->schedule.period_ns / WAKE_NS;
+	return count_asleep(recorder) * LOOK_NS * recorder->schedule.period_ns / WAKE_NS;
 }
 
 static void lay_down(struct recorder *recorder, uint64_t tick)
@@ -259,10 +264,9 @@ static void lay_down(struct recorder *recorder, uint64_t tick)
 /* How many of them have their turn; more if no thread waits for our CPU meanwhile. */
 static size_t looks_due(struct recorder *recorder)
 {
-	uint64_t asleep = recorder->slots.count - recorder->slots.awake_count;
-	uint64_t period = recorder->schedule.period_ns;
+	uint64_t asleep = count_asleep(recorder), period = recorder->schedule.period_ns;
 	recorder->owed_ns += asleep * period;
-	uint64_t due = recorder->owed_ns / WAKE_NS, cheap = period / SLEEPER_LOOK_NS / LOOKS_SHARE;
+	uint64_t due = recorder->owed_ns / WAKE_NS, cheap = period / LOOK_NS / LOOKS_SHARE;
 	recorder->owed_ns %= WAKE_NS;
 	if (holder_follows(&recorder->taker.holder) && cheap > HELD_LOOKS)
 		cheap = HELD_LOOKS;

@@ -219,9 +219,9 @@ static void forget_codes(const struct taker *taker, uint64_t added_before)
 static bool take_held(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	struct thread_switch last;
-	raw_sample_reset(raw);
 	if (!hold_begin(&taker->holder, &slot->hold, &last))
 		return false;
+	raw_sample_reset(raw);
 	uint64_t allocations = alloc_count_here(), codes = python_known_codes_added(taker->known);
 	raw->registers = last.registers;
 	raw->time_ns = slot->copied_ns = clock_now_ns();

@@ -51,6 +51,9 @@ struct sample_record {
 	uint64_t registers[ORDER_COUNT];
 };
 
+_Static_assert(2 * sizeof(struct switch_record) + sizeof(struct sample_record) == SWITCH_LOG_BYTES,
+	       "what a switch takes");
+
 struct switch_log {
 	const struct target *target;
 	const struct perf_event_mmap_page *page;

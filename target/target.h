@@ -263,8 +263,9 @@ void switch_log_close(struct switch_log *log); /* NULL accepted */
  * of a microsecond, no system call; in the pause, too, as the two below. */
 bool MUST_CHECK switch_log_last(const struct switch_log *log, struct thread_switch *last);
 
-/* Where the log is written: falls by some 200 bytes a switch; the same as last->position: the
- * thread has not run since that. */
+/* Where the log is written: falls by so much each time that the thread leaves its CPU and gets one
+ * again; the same as last->position: the thread has not run since that. */
+enum { SWITCH_LOG_BYTES = 216 };
 uint64_t switch_log_position(const struct switch_log *log);
 
 /* How long the thread was off its CPU after that switch; 0: it still is, or the log is beyond it.
