@@ -7,8 +7,8 @@
 #include "sample/internal.h"
 
 /* Where the innermost Python code runs in a frame of this kind less often, it is a mistake: what
- * was left on a stack that is being switched. */
-enum { SELDOM = 64, ENOUGH = 64, MOST = 1 << 24 };
+ * was left on a stack that is being switched. Until ENOUGH were seen, one mistake weighs more. */
+enum { SELDOM = 64, AT_FIRST = 4, ENOUGH = 64, MOST = 1 << 24 };
 
 void eval_code_learn(struct eval_code *code, const struct unwind_frame *frame)
 {
@@ -35,18 +35,24 @@ void eval_code_learn(struct eval_code *code, const struct unwind_frame *frame)
 		code->learned[i].count /= 2;
 }
 
+bool eval_code_settled(const struct eval_code *code)
+{
+	return code->most >= ENOUGH;
+}
+
 bool eval_code_holds(const struct eval_code *code, const struct python_runtime *runtime,
 		     const struct unwind_frame *frame)
 {
 	if (python_runtime_evaluates(runtime, unwind_frame_site(frame)))
 		return true;
-	for (size_t i = 0; i < code->count && code->most >= ENOUGH; i++)
+	const uint32_t share = eval_code_settled(code) ? SELDOM : AT_FIRST;
+	for (size_t i = 0; i < code->count; i++)
 		if (code->learned[i].function == frame->function)
-			return frame->function && code->learned[i].count > code->most / SELDOM;
+			return frame->function && code->learned[i].count > code->most / share;
 	return false;
 }
 
 bool eval_code_known(const struct eval_code *code, const struct python_runtime *runtime)
 {
-	return python_runtime_has_eval(runtime) || code->most >= ENOUGH;
+	return python_runtime_has_eval(runtime) || eval_code_settled(code);
 }

@@ -259,6 +259,23 @@ static void note_idle_eval(struct merge *merge, size_t native)
 		merge->idle_eval = true;
 }
 
+/* The same, once Python frames further out have told which function it is that runs them: one that
+ * nothing was known of when its idle frames were passed. */
+static void note_idle_inside(struct merge *merge)
+{
+	struct merged_stack *out = merge->out;
+	const bool outside = merge->idle_eval;
+	size_t end = out->count;
+	while (end > 0 && out->frames[end - 1].kind != MERGED_PYTHON)
+		end--;
+	merge->idle_eval = false;
+	for (size_t i = 0; i < end && !merge->idle_eval; i++)
+		if (out->frames[i].kind == MERGED_NATIVE)
+			note_idle_eval(merge, out->frames[i].native);
+	out->broken |= merge->idle_eval;
+	merge->idle_eval |= outside;
+}
+
 /* Python frames have taken this native frame's place: what is outside of it may be known. */
 static void note_step(struct merge *merge, size_t native)
 {
@@ -371,12 +388,15 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 		return;
 	}
 	prepare(&merge);
+	const bool settled = !input->python || eval_code_settled(input->code);
 	if (input->recall)
 		merge_recall_begin(input->recall, input);
 	for (size_t i = 0; i < input->native->count && !merge.recalled; i++)
 		add_native(&merge, i);
 	merged->broken |= has_frames_left(&merge) && leads_nowhere(&merge);
 	place_until(&merge, activations);
+	if (!settled)
+		note_idle_inside(&merge);
 	bool cut = input->python && input->python->cut;
 	merged->truncated = cut || input->native->end != UNWIND_END_OUTERMOST;
 	if (merge.python_seen)

@@ -126,10 +126,11 @@ static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
 	set_natives(stage, 8, UNWIND_END_OUTERMOST);
 	stage->natives[4].function = stage->natives[6].function = eval;
 	add_activation(stage, 0x1650, 2);
-	/* Nobody knows yet what the eval function is: learned from where Python code runs. */
-	for (unsigned i = 0; i < 100; i++)
+	/* Nobody knows yet what the eval function is: the first stack tells where Python code runs. */
+	for (unsigned i = 0; i < 100; i++) {
 		merge(stage, true, MERGED_NATIVE);
-	assert_true(stage->merged.broken);
+		assert_true(stage->merged.broken);
+	}
 	stage->natives[4].function = 0x9000;
 	assert_string_equal(merge(stage, true, MERGED_NATIVE), "n0 n1 n2 n3 n4 n5 p0 p1 (n7)");
 	assert_false(stage->merged.broken);
@@ -137,11 +138,32 @@ static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
 	stage->natives[7].function = eval;
 	merge(stage, true, MERGED_NATIVE);
 	assert_false(stage->merged.broken);
+	stage->code = (struct eval_code){0};
+	merge(stage, true, MERGED_NATIVE);
+	merge(stage, true, MERGED_NATIVE);
+	assert_false(stage->merged.broken);
 	/* By its name, from the start. */
 	stage->code = (struct eval_code){0};
 	stage->runtime.eval = (struct python_ranges){{{0x400003, 0x400005}}, 1};
 	merge(stage, true, MERGED_NATIVE);
 	assert_true(stage->merged.broken);
+}
+
+/* A first stack that was being switched names the wrong function: those after it outweigh it. */
+static void one_mistake_about_the_eval_function_is_soon_forgotten(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 8, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1650, 2);
+	stage->natives[6].function = 0x9000;
+	merge(stage, true, MERGED_NATIVE);
+	stage->natives[6].function = 0x7000;
+	stage->natives[4].function = 0x9000;
+	merge(stage, true, MERGED_NATIVE);
+	assert_true(stage->merged.broken);
+	for (unsigned i = 0; i < 8; i++)
+		merge(stage, true, MERGED_NATIVE);
+	assert_false(stage->merged.broken);
 }
 
 static void a_run_without_its_activation_goes_between_its_neighbours(void **state)
@@ -224,6 +246,7 @@ int main(void)
 		TEST(python_frames_replace_the_activation_that_holds_their_record),
 		TEST(an_activation_just_entered_vanishes),
 		TEST(an_activation_that_runs_nothing_in_mid_stack_is_told),
+		TEST(one_mistake_about_the_eval_function_is_soon_forgotten),
 		TEST(a_run_without_its_activation_goes_between_its_neighbours),
 		TEST(a_cut_native_stack_keeps_the_outer_python_frames),
 		TEST(records_on_another_stack_match_nothing_here),
