@@ -50,6 +50,16 @@ void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size)
 	return alloc_resized(items, room, size);
 }
 
+void *alloc_room_in_front(void *items, size_t *capacity, size_t kept, size_t needed, size_t size)
+{
+	const size_t before = *capacity;
+	items = alloc_room(items, capacity, needed, size);
+	if (kept > 0 && *capacity > before)
+		memmove((char *)items + (*capacity - kept) * size,
+			(char *)items + (before - kept) * size, kept * size);
+	return items;
+}
+
 uint64_t alloc_count(void)
 {
 	return atomic_load_explicit(&allocations, memory_order_relaxed);

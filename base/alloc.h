@@ -19,6 +19,12 @@ char *alloc_string(const char *text) __attribute__((malloc));
 void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size);
 
 /*
+ * The same for an array whose items stand at the end of its room and that grows at the front: the
+ * last `kept` items stay the last ones.
+ */
+void *alloc_room_in_front(void *items, size_t *capacity, size_t kept, size_t needed, size_t size);
+
+/*
  * For a program that runs long and should stay small, before its first large allocation: arrays of
  * ALLOC_LARGE bytes and more grow in place and are given back whole. glibc would keep ever larger
  * ones on its heaps after each that is freed, and their former places with them.

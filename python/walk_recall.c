@@ -29,7 +29,7 @@ struct walk_recall {
 	const struct python_runtime *runtime;
 	struct walked_frame *frames;
 	size_t frame_count, frame_capacity;
-	struct python_frame *resolved; /* the same */
+	struct python_frame *resolved; /* the same, at the room's end */
 	size_t resolved_capacity;
 	struct walked_view *views;
 	size_t view_count, view_capacity;
@@ -317,7 +317,7 @@ size_t walk_recall_frames(const struct walk_room *room, const struct python_fram
 	const struct walk_recall *recall = room->recall;
 	if (!recall || count_recalled_views(room) == 0)
 		return 0;
-	*frames = recall->resolved + recall->frame_count - recall->taken.frames;
+	*frames = recall->resolved + (recall->resolved_capacity - recall->taken.frames);
 	return recall->taken.frames;
 }
 
@@ -380,6 +380,16 @@ static bool keep_others(struct walk *walk, struct walk_recall *recall, size_t sa
 	return true;
 }
 
+/* What was taken from there is there already. */
+static void keep_resolved(struct walk_recall *recall, const struct python_stack *stack)
+{
+	recall->resolved =
+		alloc_room_in_front(recall->resolved, &recall->resolved_capacity, stack->recalled,
+				    stack->count, sizeof(*recall->resolved));
+	memcpy(recall->resolved + (recall->resolved_capacity - stack->count), stack->frames,
+	       (stack->count - stack->recalled) * sizeof(*recall->resolved));
+}
+
 /* The lists change hands. */
 static void swap_lists(struct walk_recall *recall, struct walk_room *room)
 {
@@ -413,9 +423,7 @@ void walk_recall_keep(const struct python_runtime *runtime, const struct memory_
 			keep_chunks(&walk, recall) && keep_others(&walk, recall, same);
 	if (!recall->valid)
 		return;
-	recall->resolved = alloc_room(recall->resolved, &recall->resolved_capacity,
-				      room->frame_count + 1, sizeof(*recall->resolved));
-	memcpy(recall->resolved, stack->frames, room->frame_count * sizeof(*recall->resolved));
+	keep_resolved(recall, stack);
 	recall->tstate = tstate;
 	recall->base = base_of(runtime, room);
 	recall->runtime = runtime;

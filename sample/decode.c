@@ -194,15 +194,28 @@ static const struct unwind_stack *native_stack(struct decoder *decoder,
 
 _Static_assert((int)PYTHON_SAVED_COUNT == (int)UNWIND_SAVED_COUNT, "callee-saved registers");
 
-static size_t make_slices(struct decoder *decoder, const struct unwind_stack *native)
+/* How many of the outermost slices stand there from the walk that its frames are of. */
+static size_t count_kept_slices(const struct decoder *decoder, const struct unwind_stack *native)
+{
+	if (!decoder->sliced_walk)
+		return 0;
+	if (decoder->sliced_walk == native->walk)
+		return native->count;
+	return decoder->sliced_walk == native->recalled_from ? native->recalled : 0;
+}
+
+static const struct python_slice *make_slices(struct decoder *decoder,
+					      const struct unwind_stack *native)
 {
 	if (!native)
-		return 0;
-	decoder->slices = alloc_room(decoder->slices, &decoder->slice_capacity, native->count + 1,
-				     sizeof(*decoder->slices));
-	for (size_t i = 0; i < native->count; i++) {
+		return NULL;
+	const size_t kept = count_kept_slices(decoder, native);
+	decoder->slices = alloc_room_in_front(decoder->slices, &decoder->slice_capacity, kept,
+					      native->count + 1, sizeof(*decoder->slices));
+	struct python_slice *slices = decoder->slices + (decoder->slice_capacity - native->count);
+	for (size_t i = 0; i < native->count - kept; i++) {
 		const struct unwind_frame *frame = &native->frames[i];
-		struct python_slice *slice = &decoder->slices[i];
+		struct python_slice *slice = &slices[i];
 		slice->sp = frame->sp;
 		slice->cfa = frame->cfa;
 		slice->pc = unwind_frame_site(frame);
@@ -210,7 +223,8 @@ static size_t make_slices(struct decoder *decoder, const struct unwind_stack *na
 		slice->guessed = frame->guessed;
 		memcpy(slice->saved, frame->saved, sizeof(slice->saved));
 	}
-	return native->count;
+	decoder->sliced_walk = native->walk;
+	return slices;
 }
 
 /* The sort key of an activation: one whose place is not known stays with its inner neighbour. */
@@ -291,13 +305,12 @@ static bool read_python(struct decoder *decoder, const struct raw_sample *raw,
 	struct python_code_cache *codes = decoder->code_caches[cache_index(decoder, runtime)];
 	python_code_cache_set_recall(codes,
 				     decoder->recalling && (raw->stopped || !raw->wait.running));
-	size_t slices = make_slices(decoder, native);
+	const struct python_slice *slices = make_slices(decoder, native);
 	*count = 0;
 	for (uint32_t i = 0; i < raw->tstate_count; i++) {
 		struct python_stack *into = *count == 0 ? &decoder->python : &decoder->part;
-		if (!python_stack_read(runtime, &raw->reader, raw->tstates[i],
-				       native ? decoder->slices : NULL, slices, codes, into,
-				       error)) {
+		if (!python_stack_read(runtime, &raw->reader, raw->tstates[i], slices,
+				       native ? native->count : 0, codes, into, error)) {
 			if (belongs(raw, into))
 				return false;
 			continue; /* whose it is runs on while it is read */

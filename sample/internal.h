@@ -599,8 +599,9 @@ struct decoder {
 	struct unwind_stack native;
 	struct python_stack python, part;
 	struct merged_stack merged;
-	struct python_slice *slices;
+	struct python_slice *slices; /* at the room's end */
 	size_t slice_capacity;
+	uint64_t sliced_walk;		       /* that they are of; 0: of none */
 	struct python_activation *activations; /* of several thread states, on their way */
 	size_t activation_capacity;
 	remote_addr *anchors; /* addresses of entry records */

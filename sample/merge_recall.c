@@ -55,10 +55,11 @@ static bool same_native(const struct unwind_frame *a, const struct unwind_frame 
 	       a->trampoline == b->trampoline;
 }
 
+/* `b` is the later one. */
 static size_t count_same_natives(const struct unwind_stack *a, const struct unwind_stack *b)
 {
 	const size_t most = a->count < b->count ? a->count : b->count;
-	size_t same = 0;
+	size_t same = a->walk && a->walk == b->recalled_from ? b->recalled : 0;
 	while (same < most &&
 	       same_native(&a->frames[a->count - 1 - same], &b->frames[b->count - 1 - same]))
 		same++;

@@ -162,6 +162,7 @@ struct unwinder {
 	uint64_t frame_pointer;	      /* RBP where it was last known; 0: nowhere */
 	struct unwind_recall *recall; /* or NULL */
 	remote_addr highest_read;     /* word of memory, with a recall */
+	uint64_t walks;		      /* so far */
 };
 
 /* How to step from the instruction at this address (PC-1 for a return address). Never NULL; valid

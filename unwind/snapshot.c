@@ -242,7 +242,9 @@ bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
 {
 	struct registers current = *registers;
 	bool exact = true;
-	stack->count = stack->guessed = 0;
+	stack->count = stack->guessed = stack->recalled = 0;
+	stack->recalled_from = 0;
+	stack->walk = ++unwinder->walks;
 	if (!unwinder->space)
 		return error_set(error, ERROR_SYSTEM, "cannot make an address space of libunwind");
 	if (~registers->known & (1u << REGISTER_RIP | 1u << REGISTER_RSP))

@@ -61,6 +61,10 @@ struct unwind_stack {
 	size_t count, capacity;
 	enum unwind_end end;
 	size_t guessed; /* number of guessed frames */
+	uint64_t walk;	/* that it is of, by the unwinder's count; 0: of none */
+	/* The outermost frames, which are those of the walk `recalled_from`; 0: none are. */
+	size_t recalled;
+	uint64_t recalled_from;
 };
 
 void unwind_stack_init(struct unwind_stack *stack);

@@ -110,6 +110,7 @@ static void set_up(struct stage *stage)
 	stage->runtime.module = stage->other_runtime.module = &stage->interpreter;
 	stage->recall = merge_recall_new();
 	fill(stage, 0);
+	stage->native.walk = 1;
 	merge(stage);
 	assert_int_equal(stage->merged.recalled, 0);
 	for (size_t i = 0; i < stage->merged.count; i++)
@@ -283,6 +284,26 @@ static const struct change changes[] = {
 	{runtime, 0, 0},
 };
 
+/* What the unwinder says of its own frames is believed of the walk that was merged last. */
+static void frames_of_another_walk_are_compared(void **state)
+{
+	(void)state;
+	for (uint64_t from = 1; from <= 2; from++) {
+		struct stage stage;
+		set_up(&stage);
+		fill(&stage, 0);
+		pc_25(&stage);
+		stage.native.walk = 3;
+		stage.native.recalled_from = from;
+		stage.native.recalled = from == 1 ? stage.native.count - 26 : stage.native.count;
+		merge(&stage);
+		expect_the_same(&stage);
+		assert_int_equal(stage.merged.recalled, OUTSIDE_4);
+		expect_numbers(&stage);
+		tear_down(&stage);
+	}
+}
+
 static void what_has_not_changed_is_recalled(void **state)
 {
 	(void)state;
@@ -369,6 +390,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_has_not_changed_is_recalled),
+		cmocka_unit_test(frames_of_another_walk_are_compared),
 		cmocka_unit_test(a_recalled_merge_is_kept),
 		cmocka_unit_test(numbers_of_equal_frames_are_recalled),
 		cmocka_unit_test(a_salvaged_merge_is_not_kept),

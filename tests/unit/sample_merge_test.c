@@ -35,7 +35,8 @@ static void set_natives(struct stage *stage, size_t count, enum unwind_end end)
 	for (size_t i = 0; i < count; i++)
 		stage->natives[i] = (struct unwind_frame){
 			.pc = 0x400000 + i, .sp = 0x1000 + i * 0x100, .cfa = 0x1100 + i * 0x100};
-	stage->native = (struct unwind_stack){stage->natives, count, MAX, end, 0};
+	stage->native = (struct unwind_stack){
+		.frames = stage->natives, .count = count, .capacity = MAX, .end = end};
 }
 
 /* One activation: its record's address and how many frames it runs. */
@@ -126,7 +127,8 @@ static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
 	set_natives(stage, 8, UNWIND_END_OUTERMOST);
 	stage->natives[4].function = stage->natives[6].function = eval;
 	add_activation(stage, 0x1650, 2);
-	/* Nobody knows yet what the eval function is: the first stack tells where Python code runs. */
+	/* Nobody knows yet what the eval function is: the first stack tells where Python code runs.
+	 */
 	for (unsigned i = 0; i < 100; i++) {
 		merge(stage, true, MERGED_NATIVE);
 		assert_true(stage->merged.broken);

@@ -228,14 +228,23 @@ struct copy {
 
 static size_t reads; /* of a copy, since it was set to 0 */
 
+static const void *view_copy(const struct memory_reader *reader, remote_addr address, size_t size)
+{
+	const struct copy *const copy = (const struct copy *)reader;
+	return address >= copy->start && address - copy->start <= copy->size &&
+			       size <= copy->size - (address - copy->start)
+		       ? copy->bytes + (address - copy->start)
+		       : NULL;
+}
+
 static bool read_copy(const struct memory_reader *reader, remote_addr address, void *buffer,
 		      size_t size, struct error *error)
 {
 	const struct copy *const copy = (const struct copy *)reader;
 	reads++;
-	if (address >= copy->start && address - copy->start <= copy->size &&
-	    size <= copy->size - (address - copy->start)) {
-		memcpy(buffer, copy->bytes + (address - copy->start), size);
+	const void *const there = view_copy(reader, address, size);
+	if (there) {
+		memcpy(buffer, there, size);
 		return true;
 	}
 	if (copy->rest)
@@ -736,6 +745,7 @@ static void check_recall(struct child *child, struct unwind_recall *recall,
 	child->registers = *then;
 	unwinder_set_recall(child->unwinder, recall);
 	unwind(child);
+	const uint64_t last_walk = child->stack.walk;
 	memcpy(&value, word, sizeof(value));
 	const uint64_t changed = value ^ change;
 	memcpy(word, &changed, sizeof(changed));
@@ -749,17 +759,20 @@ static void check_recall(struct child *child, struct unwind_recall *recall,
 	unwind(child);
 	memcpy(word, &value, sizeof(value));
 	assert_same(&child->stack, &child->oracle);
+	assert_true(child->stack.recalled <= child->stack.count);
+	assert_int_equal(child->stack.recalled_from, child->stack.recalled ? last_walk : 0);
 }
 
-static void what_a_walk_has_found_changes_no_other(void **state)
+/* Where the copy can show its bytes, and where it must be asked for them. */
+static void check_what_a_walk_has_found(bool view)
 {
 	static const int saved[] = { REGISTER_RBX, REGISTER_RBP, REGISTER_R12,
 				     REGISTER_R13, REGISTER_R14, REGISTER_R15 };
 	static const uint64_t changes[] = { 0, 8, UINT64_C(1) << 40, UINT64_MAX };
 	struct child child;
-	(void)state;
 	start(&child, deep, leaf_spin);
 	stop(&child);
+	child.copy.reader.view = view ? view_copy : NULL;
 	unwind(&child);
 	struct unwind_recall *const recall = unwind_recall_new();
 	const struct registers then = child.registers;
@@ -784,9 +797,17 @@ static void what_a_walk_has_found_changes_no_other(void **state)
 	reads = 0;
 	unwinder_set_recall(child.unwinder, recall);
 	unwind(&child);
-	assert_true(reads > 0 && 10 * reads < without);
+	assert_true(10 * reads < without);
+	assert_true(child.stack.recalled > child.stack.count / 2);
 	unwind_recall_free(recall);
 	finish(&child);
+}
+
+static void what_a_walk_has_found_changes_no_other(void **state)
+{
+	(void)state;
+	check_what_a_walk_has_found(true);
+	check_what_a_walk_has_found(false);
 }
 
 int main(void)
