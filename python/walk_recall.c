@@ -385,7 +385,7 @@ static void keep_resolved(struct walk_recall *recall, const struct python_stack 
 {
 	recall->resolved =
 		alloc_room_in_front(recall->resolved, &recall->resolved_capacity, stack->recalled,
-				    stack->count, sizeof(*recall->resolved));
+				    stack->count + 1, sizeof(*recall->resolved));
 	memcpy(recall->resolved + (recall->resolved_capacity - stack->count), stack->frames,
 	       (stack->count - stack->recalled) * sizeof(*recall->resolved));
 }

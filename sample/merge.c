@@ -20,7 +20,7 @@ struct merge {
 	size_t next;	       /* the innermost Python activation not yet placed */
 	enum merged_kind wait; /* frames inside of this wait are being left out; NATIVE: of none */
 	bool python_seen;
-	bool idle_eval;		  /* see note_idle_eval */
+	bool idle_eval;		  /* see is_idle_eval */
 	remote_addr outermost_sp; /* of the native stack */
 	size_t looks_left;
 	uint32_t learned; /* see struct merge_step */
@@ -249,31 +249,28 @@ static bool enters_or_leaves(const struct merge *merge, size_t native)
  * greenlets are being switched; if there is one outside that runs something: the rest may belong to
  * greenlets that do not run. (Frame objects, up to 3.10: activations.c has compared them.)
  */
-static void note_idle_eval(struct merge *merge, size_t native)
+static bool is_idle_eval(const struct merge *merge, size_t native)
 {
 	const struct unwind_frame *frame = &merge->input->native->frames[native];
 	const struct python_stack *python = merge->input->python;
-	if (python && !python->of_objects && !frame->guessed &&
-	    eval_code_holds(merge->input->code, merge->input->runtime, frame) &&
-	    !enters_or_leaves(merge, native))
-		merge->idle_eval = true;
+	return python && !python->of_objects && !frame->guessed &&
+	       eval_code_holds(merge->input->code, merge->input->runtime, frame) &&
+	       !enters_or_leaves(merge, native);
 }
 
 /* The same, once Python frames further out have told which function it is that runs them: one that
  * nothing was known of when its idle frames were passed. */
-static void note_idle_inside(struct merge *merge)
+static bool has_idle_inside(const struct merge *merge)
 {
-	struct merged_stack *out = merge->out;
-	const bool outside = merge->idle_eval;
+	const struct merged_stack *out = merge->out;
 	size_t end = out->count;
 	while (end > 0 && out->frames[end - 1].kind != MERGED_PYTHON)
 		end--;
-	merge->idle_eval = false;
-	for (size_t i = 0; i < end && !merge->idle_eval; i++)
-		if (out->frames[i].kind == MERGED_NATIVE)
-			note_idle_eval(merge, out->frames[i].native);
-	out->broken |= merge->idle_eval;
-	merge->idle_eval |= outside;
+	for (size_t i = 0; i < end; i++)
+		if (out->frames[i].kind == MERGED_NATIVE &&
+		    is_idle_eval(merge, out->frames[i].native))
+			return true;
+	return false;
 }
 
 /* Python frames have taken this native frame's place: what is outside of it may be known. */
@@ -309,7 +306,7 @@ static void add_native(struct merge *merge, size_t i)
 		note_step(merge, i);
 		return; /* the eval function itself: replaced */
 	}
-	note_idle_eval(merge, i);
+	merge->idle_eval = merge->idle_eval || is_idle_eval(merge, i);
 	if (interpreter && is_collector(merge, frame)) {
 		add_mark_once(merge->out, MERGED_GC);
 		return;
@@ -395,8 +392,7 @@ void merge_stacks(const struct merge_input *input, struct merged_stack *merged)
 		add_native(&merge, i);
 	merged->broken |= has_frames_left(&merge) && leads_nowhere(&merge);
 	place_until(&merge, activations);
-	if (!settled)
-		note_idle_inside(&merge);
+	merged->broken |= !settled && has_idle_inside(&merge);
 	bool cut = input->python && input->python->cut;
 	merged->truncated = cut || input->native->end != UNWIND_END_OUTERMOST;
 	if (merge.python_seen)

@@ -27,7 +27,6 @@ struct unwind_recall {
 	uint64_t walk;		/* the last one's number */
 	uint64_t generation;	/* of the module table */
 	size_t next;		/* the frame that may be met next */
-	size_t rest;		/* frames that this walk has taken from the last one */
 };
 
 struct unwind_recall *unwind_recall_new(void)
@@ -83,7 +82,7 @@ void recall_begin(struct unwinder *unwinder, remote_addr sp)
 	unwinder->highest_read = 0;
 	if (!recall)
 		return;
-	recall->next = recall->rest = 0;
+	recall->next = 0;
 	if (recall->count > 0 && recall->generation == unwinder->generation && sp < recall->end)
 		now = bytes_now(recall, unwinder->memory, sp, recall->end);
 	if (now)
@@ -120,14 +119,13 @@ bool recall_rest(struct unwinder *unwinder, struct unwind_stack *stack)
 		recall->next++;
 	if (recall->next == recall->count || !same_place(&last[recall->next], frame))
 		return false;
-	recall->rest = recall->count - recall->next;
+	const size_t rest = recall->count - recall->next;
 	stack->count--;
-	stack->frames = alloc_room(stack->frames, &stack->capacity, stack->count + recall->rest,
+	stack->frames = alloc_room(stack->frames, &stack->capacity, stack->count + rest,
 				   sizeof(*stack->frames));
-	memcpy(&stack->frames[stack->count], &last[recall->next],
-	       recall->rest * sizeof(*stack->frames));
-	stack->count += recall->rest;
-	stack->recalled = recall->rest;
+	memcpy(&stack->frames[stack->count], &last[recall->next], rest * sizeof(*stack->frames));
+	stack->count += rest;
+	stack->recalled = rest;
 	stack->recalled_from = recall->walk;
 	unwinder->highest_read = recall->end - sizeof(uint64_t);
 	return true;
@@ -162,11 +160,12 @@ static bool keep_bytes(struct unwind_recall *recall, const struct memory_reader 
 
 static void keep_frames(struct unwind_recall *recall, const struct unwind_stack *stack)
 {
-	recall->frames = alloc_room_in_front(recall->frames, &recall->frame_capacity, recall->rest,
-					     stack->count, sizeof(*recall->frames));
+	recall->frames =
+		alloc_room_in_front(recall->frames, &recall->frame_capacity, stack->recalled,
+				    stack->count, sizeof(*recall->frames));
 	recall->count = stack->count;
 	memcpy(first_frame(recall), stack->frames,
-	       (stack->count - recall->rest) * sizeof(*stack->frames));
+	       (stack->count - stack->recalled) * sizeof(*stack->frames));
 }
 
 void recall_learn(struct unwinder *unwinder, const struct unwind_stack *stack)

@@ -127,8 +127,7 @@ static void an_activation_that_runs_nothing_in_mid_stack_is_told(void **state)
 	set_natives(stage, 8, UNWIND_END_OUTERMOST);
 	stage->natives[4].function = stage->natives[6].function = eval;
 	add_activation(stage, 0x1650, 2);
-	/* Nobody knows yet what the eval function is: the first stack tells where Python code runs.
-	 */
+	/* Nobody knows yet what the eval function is: the first stack tells. */
 	for (unsigned i = 0; i < 100; i++) {
 		merge(stage, true, MERGED_NATIVE);
 		assert_true(stage->merged.broken);

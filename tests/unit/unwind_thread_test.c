@@ -797,7 +797,7 @@ static void check_what_a_walk_has_found(bool view)
 	reads = 0;
 	unwinder_set_recall(child.unwinder, recall);
 	unwind(&child);
-	assert_true(10 * reads < without);
+	assert_true((view || reads > 0) && 10 * reads < without);
 	assert_true(child.stack.recalled > child.stack.count / 2);
 	unwind_recall_free(recall);
 	finish(&child);
