@@ -254,10 +254,12 @@ struct thread_slot {
 struct slots {
 	struct thread_slot **slots, **gone;
 	size_t count, capacity, gone_count, gone_capacity;
-	size_t awake_count;  /* the first of them; the others are asleep */
-	struct table by_tid; /* -> index in slots */
-	uint64_t next_look_ns, looked_ns;
-	size_t thread_count; /* at the last look */
+	size_t awake_count;		  /* the first of them; the others are asleep */
+	struct table by_tid;		  /* -> index in slots */
+	uint64_t next_look_ns, looked_ns; /* 0: not yet */
+	uint64_t signs_ns;		  /* of the last look whether there may be others */
+	size_t thread_count; /* at the last look, less those whose end was told since */
+	bool born;	     /* some may have been made since */
 	struct target_births births;
 };
 
@@ -268,13 +270,17 @@ void slots_release(struct slots *slots);
  * Looks at the process's threads again: new ones get a slot, ended ones are let go. `options` says
  * which are wanted. When the last look took long, as with thousands of threads, and was but now,
  * or when there can be no others than then, this one is left out: the list must not take all the
- * time.
+ * time. slots->looked_ns tells of the last one that was not. Unless nonblocking, of each end
+ * slots_end is to be told.
  */
 bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
 			      const struct session_options *options, struct error *error);
 
 /* The slot of a thread that has not ended; NULL: none. */
 struct thread_slot *slots_find(const struct slots *slots, pid_t tid);
+
+/* The kernel has told that the thread ended. */
+void slots_end(struct slots *slots, pid_t tid);
 
 /* Moves the slot to those that are awake (as new ones are), or asleep; others may change places. */
 void slots_wake(struct slots *slots, struct thread_slot *slot);

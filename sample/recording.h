@@ -34,9 +34,7 @@ struct recorder {
 	struct watcher *watcher; /* --nonblocking: instead of a tracer */
 	struct slots slots;
 	struct schedule schedule;
-	uint64_t scanned_ns, counted_ns, watched_ns;
-	size_t thread_count;
-	struct target_births births;
+	uint64_t joined_ns, watched_ns;
 	size_t first_slot;  /* where a tick begins: with those that the last one had no room for */
 	size_t next_asleep; /* whose turn it is, as an index in slots */
 	uint64_t owed_ns;   /* of looks at those: WAKE_NS a look */

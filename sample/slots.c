@@ -12,6 +12,8 @@
 /* A look at the list of threads may take that part of the time: it costs a microsecond a thread. */
 enum { LOOK_SHARE = 32 };
 static const uint64_t LOOK_NS = 1000000000; /* and without any sign of a change, after that time */
+static const uint64_t SIGN_NS = 4000000;    /* between two looks for such signs */
+static const uint64_t PAIR_NS = 20000000;   /* as many as before, but some of them may be others */
 
 void slots_init(struct slots *slots)
 {
@@ -163,14 +165,36 @@ bool slots_check_wanted(const struct slots *slots, const struct target *target,
 	return true;
 }
 
-/* As many threads, and none was made since. */
-static bool unchanged(struct slots *slots, const struct target *target, uint64_t now)
+/* Threads may have been made since, or ended without our being told. */
+static bool shows_change(struct slots *slots, const struct target *target, bool ends_are_told,
+			 uint64_t now)
 {
-	const size_t count = target_thread_count(target);
-	const bool same = target_no_births(target, &slots->births) &&
-			  count == slots->thread_count && now - slots->looked_ns < LOOK_NS;
-	slots->thread_count = count;
-	return same;
+	if (now - slots->signs_ns < SIGN_NS)
+		return false;
+	slots->signs_ns = now;
+	if (!target_no_births(target, &slots->births))
+		slots->born = true;
+	else if (!slots->born && ends_are_told)
+		return false;
+	return target_thread_count(target) != slots->thread_count ||
+	       (slots->born && now - slots->looked_ns >= PAIR_NS);
+}
+
+static bool is_due(struct slots *slots, const struct target *target,
+		   const struct session_options *options, uint64_t now)
+{
+	if (now < slots->next_look_ns)
+		return false;
+	return now - slots->looked_ns >= LOOK_NS ||
+	       shows_change(slots, target, !options->nonblocking, now);
+}
+
+void slots_end(struct slots *slots, pid_t tid)
+{
+	struct thread_slot *slot = slots_find(slots, tid);
+	slots->thread_count -= slots->thread_count > 0;
+	if (slot)
+		slot->gone = true;
 }
 
 bool slots_refresh(struct slots *slots, const struct target *target,
@@ -179,9 +203,11 @@ bool slots_refresh(struct slots *slots, const struct target *target,
 	pid_t *tids;
 	size_t count;
 	uint64_t start = clock_now_ns();
-	if (start < slots->next_look_ns || unchanged(slots, target, start))
+	if (slots->looked_ns && !is_due(slots, target, options, start))
 		return true;
 	slots->looked_ns = start;
+	slots->born = false;
+	slots->thread_count = target_thread_count(target);
 	if (!target_thread_list(target, &tids, &count, error))
 		return false;
 	for (size_t i = 0; i < slots->count; i++)

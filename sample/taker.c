@@ -17,9 +17,9 @@
 #include "base/log.h"
 #include "sample/placement.h"
 
-static const uint64_t SCAN_NS = 20000000; /* threads that came and went in pairs */
-static const uint64_t COUNT_NS = 4000000; /* between two looks whether there are more */
-static const uint64_t EXEC_NS = 2000000;  /* between two looks for exec, until there is Python */
+static const uint64_t JOIN_NS = 20000000;  /* between two looks for threads that nobody knows */
+static const uint64_t WATCH_NS = 20000000; /* between two looks for exec, and without Python: */
+static const uint64_t EXEC_NS = 2000000;
 
 static void notify(struct recorder *recorder)
 {
@@ -99,7 +99,7 @@ static void follow_exec(struct recorder *recorder)
 	atomic_fetch_add(&recorder->epoch, 1);
 	recorder->taker.runtime = NULL;
 	recorder->taker.join.valid = false;
-	recorder->scanned_ns = 0;
+	recorder->joined_ns = 0;
 }
 
 /* What a tracer would be told. */
@@ -121,23 +121,28 @@ static void watch(struct recorder *recorder)
 
 static bool watch_is_due(const struct recorder *recorder, uint64_t now)
 {
-	uint64_t interval = recorder->taker.runtime ? SCAN_NS : EXEC_NS;
+	uint64_t interval = recorder->taker.runtime ? WATCH_NS : EXEC_NS;
 	return recorder->watcher && now - recorder->watched_ns > interval;
 }
 
-static bool scan(struct recorder *recorder, uint64_t now)
+/* False: the process has ended, or may not be traced. */
+static bool list_threads(struct recorder *recorder, uint64_t now)
 {
+	struct slots *slots = &recorder->slots;
+	const uint64_t last_ns = slots->looked_ns;
 	struct error error;
-	recorder->scanned_ns = now;
-	recorder->thread_count = target_thread_count(recorder->target);
-	if (!slots_refresh(&recorder->slots, recorder->target, &recorder->options, &error)) {
+	if (!slots_refresh(slots, recorder->target, &recorder->options, &error)) {
 		end(recorder);
 		return false;
 	}
-	recorder_tell_of_ended(recorder);
-	if (has_unjoined(recorder))
-		join_threads(recorder);
-	return recorder->watcher || seize_all(recorder);
+	const bool listed = slots->looked_ns != last_ns;
+	if (listed || now - recorder->joined_ns > JOIN_NS) {
+		recorder->joined_ns = now;
+		recorder_tell_of_ended(recorder);
+		if (has_unjoined(recorder))
+			join_threads(recorder);
+	}
+	return !listed || recorder->watcher || seize_all(recorder);
 }
 
 /* The worker opened another interpreter (start, exec): nothing known of the old one holds. */
@@ -161,24 +166,13 @@ static void follow_runtime(struct recorder *recorder)
 	join_threads(recorder);
 }
 
-static bool threads_changed(struct recorder *recorder, uint64_t now)
-{
-	if (now - recorder->counted_ns < COUNT_NS)
-		return false;
-	recorder->counted_ns = now;
-	return !target_no_births(recorder->target, &recorder->births) &&
-	       target_thread_count(recorder->target) != recorder->thread_count;
-}
-
 static void follow_threads(struct recorder *recorder, uint64_t now)
 {
 	const struct taker *taker = &recorder->taker;
 	if (watch_is_due(recorder, now))
 		watch(recorder);
-	if (now - recorder->scanned_ns > SCAN_NS || threads_changed(recorder, now)) {
-		if (!scan(recorder, now))
-			return;
-	}
+	if (!list_threads(recorder, now))
+		return;
 	follow_runtime(recorder);
 	if (atomic_exchange(&recorder->forget_codes, false))
 		python_known_codes_clear(taker->known);
@@ -191,9 +185,7 @@ static void follow_threads(struct recorder *recorder, uint64_t now)
 static void forget(struct recorder *recorder, pid_t tid)
 {
 	tracer_forget(recorder->taker.tracer, tid);
-	struct thread_slot *slot = slots_find(&recorder->slots, tid);
-	if (slot)
-		slot->gone = true;
+	slots_end(&recorder->slots, tid);
 }
 
 static void poll_events(struct recorder *recorder)

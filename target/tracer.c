@@ -36,8 +36,9 @@ enum {
 	ENDED_NS = 1000 * 1000,		    /* a stop takes 10 to 40 us; later, look at /proc */
 	SLEEP_LIMIT_NS = 100 * 1000 * 1000, /* should a SIGCHLD get lost, look then */
 	LOOK_NS = 20 * 1000 * 1000,	    /* and whatever was heard, look now and then */
-	SPIN_NS = 60 * 1000,		    /* of spinning for a stop on another CPU */
-	SPIN_RESTS = 32,		    /* stops without a spin after one in vain */
+	DOUBT_NS = 2500, /* a traced thread: after a stop of ours, between two looks for others */
+	SPIN_NS = 60 * 1000, /* of spinning for a stop on another CPU */
+	SPIN_RESTS = 32,     /* stops without a spin after one in vain */
 };
 
 struct traced {
@@ -65,9 +66,11 @@ struct tracer {
 	bool process_ended, emptied;
 	/*
 	 * A SIGCHLD was taken, and not all reports after it. To ask for reports the kernel goes
-	 * through all traced threads: with a thousand of them that is not done at each tick.
+	 * through all traced threads, at 25 ns each: with a thousand of them that is not done at
+	 * each tick. Doubtful: it told of a stop that we made and have seen; but while one waits to
+	 * be taken, the kernel does not keep another.
 	 */
-	bool heard;
+	bool heard, doubtful;
 	uint64_t looked_at;
 	int end_status;
 	struct alarm alarms[ALARM_COUNT];
@@ -316,12 +319,39 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* A SIGCHLD was taken: an alarm, or a report. A signal's stop tells its number, ours SIGTRAP. */
+static void hear(struct tracer *tracer, const siginfo_t *info)
+{
+	const struct traced *thread;
+	if (info->si_code == SI_TIMER)
+		return;
+	thread = info->si_code == CLD_TRAPPED && info->si_status == SIGTRAP
+			 ? find(tracer, info->si_pid)
+			 : NULL;
+	if (thread && !thread->unsure)
+		tracer->doubtful = true;
+	else
+		tracer->heard = true;
+}
+
 static void wait_signal(struct tracer *tracer, uint64_t ns)
 {
+	siginfo_t info = {0};
 	struct timespec timeout = {.tv_nsec = (long)ns};
 	const sigset_t signals = sigchld();
-	/* One that got lost will be heard of when this takes long. */
-	tracer->heard |= sigtimedwait(&signals, NULL, &timeout) > 0 || ns >= SLEEP_LIMIT_NS;
+	if (sigtimedwait(&signals, &info, &timeout) > 0)
+		hear(tracer, &info);
+	else if (ns >= SLEEP_LIMIT_NS)
+		tracer->heard = true; /* should one have got lost */
+}
+
+/* Until an alarm goes off or something is reported: both are SIGCHLD. */
+static void wait_signal_or_alarm(struct tracer *tracer)
+{
+	siginfo_t info = {0};
+	const sigset_t signals = sigchld();
+	if (sigwaitinfo(&signals, &info) > 0)
+		hear(tracer, &info);
 }
 
 /*
@@ -336,9 +366,7 @@ static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 		wait_signal(tracer, TICK_NS);
 		return;
 	}
-	const sigset_t signals = sigchld();
-	sigwaitinfo(&signals, NULL);
-	tracer->heard = true;
+	wait_signal_or_alarm(tracer);
 }
 
 /*
@@ -545,15 +573,23 @@ enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status)
 	return TRACER_NOTHING;
 }
 
-static bool something_waits(struct tracer *tracer)
+static bool look_is_due(const struct tracer *tracer, uint64_t now, uint64_t deadline_ns)
+{
+	const uint64_t since = now - tracer->looked_at, doubt = tracer->count * DOUBT_NS;
+	return tracer->heard || since >= LOOK_NS ||
+	       (tracer->doubtful && (since >= doubt || now + doubt <= deadline_ns));
+}
+
+static bool something_waits(struct tracer *tracer, uint64_t deadline_ns)
 {
 	siginfo_t info = {0};
 	if (tracer->events || tracer->process_ended)
 		return true;
 	uint64_t now = now_ns();
-	if (!tracer->heard && now - tracer->looked_at < LOOK_NS)
+	if (!look_is_due(tracer, now, deadline_ns))
 		return false;
 	tracer->looked_at = now;
+	tracer->doubtful = false;
 	tracer->heard = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
 			info.si_pid != 0;
 	return tracer->heard;
@@ -577,20 +613,11 @@ static bool set_alarms(struct tracer *tracer, uint64_t deadline_ns, uint64_t fol
 	       (!following_ns || set_one(alarms, following_ns, deadline_ns));
 }
 
-/* Until an alarm goes off or something is reported: both are SIGCHLD. */
-static void wait_signal_or_alarm(struct tracer *tracer)
-{
-	siginfo_t info = {0};
-	const sigset_t signals = sigchld();
-	if (sigwaitinfo(&signals, &info) > 0)
-		tracer->heard |= info.si_code != SI_TIMER;
-}
-
 bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns)
 {
 	for (;;) {
 		/* Looked at first: one SIGCHLD may stand for several reports. */
-		if (something_waits(tracer))
+		if (something_waits(tracer, deadline_ns))
 			return true;
 		uint64_t now = now_ns();
 		if (now >= deadline_ns)

@@ -341,7 +341,7 @@ static void slots_of_ended_threads_are_freed(void **state)
 		assert_int_equal(pipe(wake), 0);
 		for (size_t i = 0; i < THREADS; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, wait_for_wake, NULL), 0);
-		slots.next_look_ns = 0;
+		slots.looked_ns = slots.next_look_ns = 0;
 		assert_true(slots_refresh(&slots, target, &options, NULL));
 		assert_int_equal(slots.count, THREADS + 1);
 		/* The last round's: only what a raw sample points to is still there. */
@@ -357,7 +357,7 @@ static void slots_of_ended_threads_are_freed(void **state)
 		close(wake[0]);
 		/* The kernel wakes who joins a thread a moment before the thread is gone. */
 		do {
-			slots.next_look_ns = 0;
+			slots.looked_ns = slots.next_look_ns = 0;
 			assert_true(slots_refresh(&slots, target, &options, NULL));
 		} while (slots.count > 1 && clock_now_ns() < deadline);
 		assert_int_equal(slots.count, 1);
@@ -399,7 +399,7 @@ static void slots_keep_apart_who_is_asleep(void **state)
 	/* One that is awake and one that is asleep have ended. */
 	slots_lay_down(&slots, last);
 	slots.slots[1]->gone = first->gone = true;
-	slots.next_look_ns = 0;
+	slots.looked_ns = slots.next_look_ns = 0;
 	assert_true(slots_refresh(&slots, target, &options, NULL));
 	/* Both are on the list still, and so come back as new ones. */
 	assert_int_equal(slots.count, THREADS + 1);

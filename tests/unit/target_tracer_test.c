@@ -26,7 +26,7 @@
 #include "base/alloc.h"
 #include "target/internal.h"
 
-enum { THREADS = 4, PATIENCE_US = 2000000 };
+enum { THREADS = 4, MANY = 300, PATIENCE_US = 2000000 };
 
 /* Shared with the process under test. */
 struct shared {
@@ -72,6 +72,30 @@ static void signal_body(int ready)
 	signal(SIGTRAP, count_signal);
 	(void)!write(ready, "r", 1);
 	turn(NULL);
+}
+
+static void *sleep_on(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* Its first thread takes the signals. */
+static void many_body(int ready)
+{
+	sigset_t signals;
+	pthread_t thread;
+	signal(SIGRTMIN, count_signal);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGRTMIN);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	for (int i = 0; i < MANY; i++)
+		pthread_create(&thread, NULL, i ? sleep_on : turn, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+	(void)!write(ready, "r", 1);
+	sleep_on(NULL);
 }
 
 static void vfork_body(int ready)
@@ -251,7 +275,7 @@ static size_t seize_all(struct tracer *tracer, const struct target *target, pid_
 	size_t count;
 	struct error error = {0};
 	assert_true(target_threads(target, &threads, &count, &error));
-	assert_true(count <= THREADS + 2);
+	assert_true(count <= MANY + 1);
 	for (size_t i = 0; i < count; i++) {
 		tids[i] = threads[i].tid;
 		if (!tracer_seize(tracer, tids[i], &error))
@@ -326,6 +350,37 @@ static void a_storm_of_signals_is_delivered_in_full(void **state)
 		}
 		if (i % 100 == 99)
 			assert_int_equal(atomic_load(&shared->signals), sent);
+	}
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+/*
+ * The kernel keeps one SIGCHLD until it is taken: that of a stop that was waited for may stand for
+ * a report of another thread, too.
+ */
+static void a_signal_to_another_thread_is_delivered_beside_stops(void **state)
+{
+	(void)state;
+	enum { ROUNDS = 300 };
+	pid_t pid = start(many_body), tids[MANY + 1];
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	assert_int_equal(seize_all(tracer, target, tids), MANY + 1);
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		/* In the order of the kernel's list: the first one, the one that turns, the rest. */
+		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
+			fail_msg("%s", error.message);
+		kill(pid, SIGRTMIN);
+		tracer_resume(tracer, tids[1]);
+		uint64_t deadline = in_ms(10000);
+		while (atomic_load(&shared->signals) < round && in_ms(0) < deadline)
+			if (tracer_sleep(tracer, in_ms(0) + 100000, 0))
+				poll_all(tracer);
+		assert_int_equal(atomic_load(&shared->signals), round);
 	}
 	tracer_free(tracer);
 	target_free(target);
@@ -660,6 +715,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_thread_stops_and_runs_on_and_nothing_is_allocated),
 		TEST(a_storm_of_signals_is_delivered_in_full),
+		TEST(a_signal_to_another_thread_is_delivered_beside_stops),
 		TEST(a_stopped_process_stays_stopped_and_continues_on_sigcont),
 		TEST(a_thread_in_vfork_is_busy_within_patience_and_unharmed),
 		TEST(the_end_of_a_thread_is_reported_once),
