@@ -129,13 +129,13 @@ static bool watch_is_due(const struct recorder *recorder, uint64_t now)
 static bool list_threads(struct recorder *recorder, uint64_t now)
 {
 	struct slots *slots = &recorder->slots;
-	const uint64_t last_ns = slots->looked_ns;
 	struct error error;
 	if (!slots_refresh(slots, recorder->target, &recorder->options, &error)) {
 		end(recorder);
 		return false;
 	}
-	const bool listed = slots->looked_ns != last_ns;
+	const bool listed = slots->looked_ns != recorder->listed_ns;
+	recorder->listed_ns = slots->looked_ns;
 	if (listed || now - recorder->joined_ns > JOIN_NS) {
 		recorder->joined_ns = now;
 		recorder_tell_of_ended(recorder);
