@@ -121,13 +121,18 @@ void queue_give_back(struct queue *queue, struct raw_sample *raw)
 
 static void add(struct queue *queue, struct queue_entry entry)
 {
+	const size_t bytes = entry.raw ? raw_sample_footprint(entry.raw) : 0;
 	atomic_fetch_add(&entry.slot->in_use, 1);
 	queue->ready[(queue->ready_first + queue->ready_count++) % QUEUE_ENTRIES] = entry;
+	queue->ready_bytes += bytes;
 	/*
 	 * Woken for each sample, the worker's CPU would go idle as often, and an idle CPU pulls
-	 * the target over from the one that the taker has just made it wait on.
+	 * the target over from the one that the taker has just made it wait on. But large samples
+	 * are soon as much as is kept: the next ones would touch new memory, in the pause.
 	 */
-	if (queue->ready_count == QUEUE_BATCH)
+	if (queue->ready_count == QUEUE_BATCH ||
+	    (bytes && queue->ready_bytes >= QUEUE_BATCH_BYTES &&
+	     queue->ready_bytes - bytes < QUEUE_BATCH_BYTES))
 		pthread_cond_signal(&queue->filled);
 }
 
@@ -136,7 +141,6 @@ void queue_push(struct queue *queue, struct raw_sample *raw)
 	pthread_mutex_lock(&queue->lock);
 	/* There is room: queue_push_repeat leaves a place for every raw sample. */
 	add(queue, (struct queue_entry){raw, raw->slot, 1});
-	queue->ready_bytes += raw_sample_footprint(raw);
 	pthread_mutex_unlock(&queue->lock);
 }
 

@@ -19,6 +19,7 @@ enum {
 	QUEUE_ENTRIES = 2048, /* a power of two; those that repeat a sample need no raw one */
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
+	QUEUE_BATCH_BYTES = 2 << 20, /* or so much in raw samples */
 	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
 	QUEUE_KEPT = 8 << 20,	     /* in memory of raw samples that nobody needs at the moment */
 	QUEUE_TURNS = 16384,	     /* that none of them was needed in: it gives its memory back */
@@ -58,8 +59,8 @@ bool queue_push_repeat(struct queue *queue, struct thread_slot *slot, uint64_t t
 void queue_close(struct queue *queue);
 
 /*
- * The worker: the oldest entry, and how many wait behind it. It sleeps until QUEUE_BATCH of them
- * are there or its patience is over, so that it wakes seldom. False when there was none for
+ * The worker: the oldest entry, and how many wait behind it. It sleeps until a batch of them is
+ * there or its patience is over, so that it wakes seldom. False when there was none for
  * `patience_ms`, or (*closed) at the end.
  */
 bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry,
