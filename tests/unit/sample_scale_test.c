@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -256,6 +257,58 @@ static void repeats_need_no_raw_sample_and_leave_room_for_them(void **state)
 	free(queue);
 }
 
+struct popper {
+	struct queue queue;
+	_Atomic unsigned popped;
+};
+
+static void *pop_patiently(void *argument)
+{
+	enum { PATIENCE_MS = 600000 };
+	struct popper *popper = argument;
+	struct queue_entry entry;
+	bool closed = false;
+	size_t waiting;
+	while (!closed)
+		if (queue_pop(&popper->queue, PATIENCE_MS, &entry, &waiting, &closed)) {
+			queue_done(&popper->queue, &entry);
+			atomic_fetch_add(&popper->popped, 1);
+		}
+	return NULL;
+}
+
+/* A batch of them would be far more memory than is kept. */
+static void large_samples_are_not_gathered_to_a_batch(void **state)
+{
+	enum { EACH = 768 << 10, ROUNDS = 40 };
+	_Static_assert(3 * EACH > QUEUE_BATCH_BYTES, "three of them are enough to wake the worker");
+	struct popper *popper = alloc_zeroed(1, sizeof(*popper));
+	struct thread_slot slot = {0};
+	struct timespec rest = {.tv_nsec = 100000};
+	const uint64_t deadline = clock_now_ns() + UINT64_C(30000000000);
+	pthread_t worker;
+	(void)state;
+	queue_init(&popper->queue);
+	assert_int_equal(pthread_create(&worker, NULL, pop_patiently, popper), 0);
+	for (unsigned round = 1; round <= ROUNDS; round++) {
+		for (int i = 0; i < 3; i++) {
+			struct raw_sample *raw = queue_empty(&popper->queue);
+			assert_non_null(raw);
+			raw->slot = &slot;
+			touch(raw, 0x1000, EACH);
+			queue_push(&popper->queue, raw);
+		}
+		while (atomic_load(&popper->popped) < 3 * round && clock_now_ns() < deadline)
+			nanosleep(&rest, NULL);
+		assert_int_equal(atomic_load(&popper->popped), 3 * round);
+	}
+	assert_true(popper->queue.made <= 4);
+	queue_close(&popper->queue);
+	pthread_join(worker, NULL);
+	queue_release(&popper->queue);
+	free(popper);
+}
+
 /* ---- what the next sample will need ---- */
 
 static void a_deep_stack_is_learned_from_now_and_then(void **state)
@@ -422,6 +475,7 @@ int main(void)
 		cmocka_unit_test(a_queue_is_bound_in_bytes),
 		cmocka_unit_test(raw_samples_that_are_not_needed_give_their_memory_back),
 		cmocka_unit_test(repeats_need_no_raw_sample_and_leave_room_for_them),
+		cmocka_unit_test(large_samples_are_not_gathered_to_a_batch),
 		cmocka_unit_test(slots_keep_apart_who_is_asleep),
 		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
 		cmocka_unit_test(only_reads_on_the_stack_are_not_learned),
