@@ -312,11 +312,13 @@ enum call_kind call_site_find(struct unwinder *unwinder, const struct module *ot
 {
 	enum { IN_OTHER = 1 << 8 };
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address - 1);
-	const uint64_t of = other ? (other->id + UINT64_C(1)) << 8 : 0;
+	const uint32_t of = other ? (other->id + 1) << 8 : 0;
 	uint32_t answer, distance;
 	if (!mapping || !(mapping->protection & PROT_EXEC) || !mapping->module)
 		return CALL_NONE;
-	if (!table_find(&unwinder->row_index, address, of | ROW_KEY_CALL, &answer)) {
+	if (!answers_find(&unwinder->answers, address, of | ANSWER_CALL, &answer) ||
+	    ((answer & 0xff) == CALL_TO &&
+	     !answers_find(&unwinder->answers, address, of | ANSWER_TARGET, &distance))) {
 		*target = 0;
 		answer = read_call(unwinder, mapping->module, other, address, target);
 		distance = *target - address;
@@ -324,15 +326,13 @@ enum call_kind call_site_find(struct unwinder *unwinder, const struct module *ot
 			answer |= IN_OTHER;
 			distance = *target - other->start;
 		}
-		row_answer_put(unwinder, address, of | ROW_KEY_CALL, answer);
+		answers_put(&unwinder->answers, address, of | ANSWER_CALL, answer);
 		if ((answer & 0xff) == CALL_TO)
-			row_answer_put(unwinder, address, of | ROW_KEY_TARGET, distance);
+			answers_put(&unwinder->answers, address, of | ANSWER_TARGET, distance);
 		return answer & 0xff;
 	}
 	if ((answer & 0xff) != CALL_TO)
 		return answer & 0xff;
-	if (!table_find(&unwinder->row_index, address, of | ROW_KEY_TARGET, &distance))
-		return CALL_UNKNOWN;
 	*target =
 		answer & IN_OTHER ? other->start + distance : address + (int64_t)(int32_t)distance;
 	return CALL_TO;
@@ -377,7 +377,7 @@ bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
 	struct module *const module = mapping ? mapping->module : NULL;
 	uint64_t start, size;
 	uint32_t answer = true;
-	if (table_find(&unwinder->row_index, target, ROW_KEY_JUMPS, &answer))
+	if (answers_find(&unwinder->answers, target, ANSWER_JUMPS, &answer))
 		return answer;
 	if (module &&
 	    unwind_function_start(unwinder, module, target - module->load_bias, &start, &size) &&
@@ -388,7 +388,7 @@ bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
 			 has_jump_out(unwinder, module, start, bytes, size);
 		free(bytes);
 	}
-	row_answer_put(unwinder, target, ROW_KEY_JUMPS, answer);
+	answers_put(&unwinder->answers, target, ANSWER_JUMPS, answer);
 	return answer;
 }
 

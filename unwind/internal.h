@@ -121,18 +121,42 @@ struct row_range {
 	uint32_t size, row;
 };
 
-enum row_key {
-	ROW_KEY_ROW,	/* index in rows */
-	ROW_KEY_CALL,	/* call_site.c: the call before it, | the other module's id + 1 << 8 */
-	ROW_KEY_TARGET, /* likewise: what it calls */
-	ROW_KEY_JUMPS,	/* may this function jump to another? */
+/* ---- answers.c: what was found out about addresses; any of it may be gone the next time ------ */
+
+/* What is asked. */
+enum answer_key {
+	ANSWER_ROW,    /* row.c: which row */
+	ANSWER_CALL,   /* call_site.c: the call before it, | the other module's id + 1 << 8 */
+	ANSWER_TARGET, /* likewise: what it calls */
+	ANSWER_JUMPS,  /* may this function jump to another? */
 };
+
+#define ANSWER_BUCKET 4
+
+struct answer {
+	remote_addr address;
+	uint32_t key1; /* key + 1; 0: no answer */
+	uint32_t answer;
+};
+
+/* Zeroed at first. */
+struct answers {
+	struct answer *entries; /* newest first in each bucket */
+};
+
+bool answers_find(const struct answers *answers, remote_addr address, uint32_t key,
+		  uint32_t *answer);
+void answers_put(struct answers *answers, remote_addr address, uint32_t key, uint32_t answer);
+void answers_clear(struct answers *answers);
+void answers_release(struct answers *answers);
+
+/* ---- walks -------------------------------------------------------------------------------- */
 
 struct unwinder {
 	struct module_table *modules;
 	uint64_t generation; /* of the table that the rows were made from */
 	unw_addr_space_t space;
-	struct table row_index; /* (address, enum row_key) -> index in rows, or an answer */
+	struct answers answers; /* an ANSWER_ROW: index in rows, or ROW_LIMIT + enum row_kind */
 	struct unwind_row *rows;
 	size_t row_count;
 	struct row_range *ranges; /* in order */
@@ -171,7 +195,6 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 void rows_flush(struct unwinder *unwinder);
 
 /* Keeps an answer beside the rows; may flush them. */
-void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer);
 
 /* ---- call_site.c: what a return address tells ---------------------------------------------- */
 

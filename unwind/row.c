@@ -20,9 +20,6 @@
 /* At most so many rows are kept; then all are made anew. */
 #define ROW_LIMIT 16384
 
-/* ... and so many entries of their table, with row_answer_put's: its size is then 1.5 MB. */
-#define INDEX_LIMIT (3 * ROW_LIMIT)
-
 struct wanted {
 	struct unwinder *unwinder;
 	remote_addr address;
@@ -139,53 +136,59 @@ static enum row_kind find_fde(const struct unwinder *unwinder, remote_addr addre
 	return ROW_FOUND;
 }
 
-static void make_row(struct unwinder *unwinder, remote_addr address,
+static bool make_row(struct unwinder *unwinder, remote_addr address,
 		     const struct cfi_section *section, const struct cfi_fde *fde,
 		     struct unwind_row *row)
 {
 	struct cfi_verdict verdict;
-	row->kind = ROW_BAD;
+	*row = (struct unwind_row){.kind = ROW_FOUND, .function = fde->start};
 	if (!cfi_check(section, fde, &verdict) ||
 	    !make_state(unwinder, section, fde, &verdict, address, row))
-		return;
-	row->kind = ROW_FOUND;
-	row->function = fde->start;
+		return false;
 	row->signal_frame = fde->signal_frame;
 	row->section = verdict.expressions ? section : NULL;
+	return true;
+}
+
+/* The index of a row, or ROW_LIMIT and why there is none. */
+static uint32_t make_answer(struct unwinder *unwinder, remote_addr address)
+{
+	const struct cfi_section *section;
+	struct cfi_fde fde;
+	uint32_t i;
+	const enum row_kind kind = find_fde(unwinder, address, &fde, &section);
+	if (kind != ROW_FOUND)
+		return ROW_LIMIT + (uint32_t)kind;
+	if (find_range(unwinder, &fde, address, &i))
+		return i;
+	if (unwinder->row_count == ROW_LIMIT)
+		rows_flush(unwinder);
+	if (!unwinder->rows)
+		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
+	i = (uint32_t)unwinder->row_count;
+	if (!make_row(unwinder, address, section, &fde, &unwinder->rows[i]))
+		return ROW_LIMIT + ROW_BAD;
+	unwinder->row_count++;
+	return i;
 }
 
 const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address)
 {
+	static const struct unwind_row none[] = {[ROW_NO_INFO] = {.kind = ROW_NO_INFO},
+						 [ROW_NOT_CODE] = {.kind = ROW_NOT_CODE},
+						 [ROW_UNMAPPED] = {.kind = ROW_UNMAPPED},
+						 [ROW_BAD] = {.kind = ROW_BAD}};
 	uint32_t i;
-	if (table_find(&unwinder->row_index, address, ROW_KEY_ROW, &i))
-		return &unwinder->rows[i];
-	if (unwinder->row_count == ROW_LIMIT || unwinder->row_index.count >= INDEX_LIMIT)
-		rows_flush(unwinder);
-	if (!unwinder->rows)
-		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
-	const struct cfi_section *section;
-	struct cfi_fde fde;
-	const enum row_kind kind = find_fde(unwinder, address, &fde, &section);
-	if (kind != ROW_FOUND || !find_range(unwinder, &fde, address, &i)) {
-		i = (uint32_t)unwinder->row_count++;
-		unwinder->rows[i] = (struct unwind_row){.kind = kind};
-		if (kind == ROW_FOUND)
-			make_row(unwinder, address, section, &fde, &unwinder->rows[i]);
+	if (!answers_find(&unwinder->answers, address, ANSWER_ROW, &i)) {
+		i = make_answer(unwinder, address);
+		answers_put(&unwinder->answers, address, ANSWER_ROW, i);
 	}
-	table_put(&unwinder->row_index, address, ROW_KEY_ROW, i);
-	return &unwinder->rows[i];
+	return i < ROW_LIMIT ? &unwinder->rows[i] : &none[i - ROW_LIMIT];
 }
 
 void rows_flush(struct unwinder *unwinder)
 {
-	table_clear(&unwinder->row_index);
+	answers_clear(&unwinder->answers);
 	id_table_clear(&unwinder->state_ids);
 	unwinder->row_count = unwinder->range_count = unwinder->state_count = 0;
-}
-
-void row_answer_put(struct unwinder *unwinder, remote_addr address, uint64_t key, uint32_t answer)
-{
-	if (unwinder->row_index.count >= INDEX_LIMIT)
-		rows_flush(unwinder);
-	table_put(&unwinder->row_index, address, key, answer);
 }

@@ -19,7 +19,6 @@ struct unwinder *unwinder_new(struct module_table *table)
 	unwinder->modules = table;
 	unwinder->generation = table->generation;
 	unwinder->space = space_new();
-	table_init(&unwinder->row_index);
 	return unwinder;
 }
 
@@ -33,7 +32,7 @@ void unwinder_free(struct unwinder *unwinder)
 	}
 	if (unwinder->space)
 		unw_destroy_addr_space(unwinder->space);
-	table_release(&unwinder->row_index);
+	answers_release(&unwinder->answers);
 	free(unwinder->rows);
 	free(unwinder->ranges);
 	free(unwinder->states);
