@@ -6,28 +6,17 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cache_table.h"
 #include "base/cleanup.h"
 #include "python/internal.h"
 
-enum {
-	LINES_KEPT = 1 << 20,
-	LINES_NEAR = 2048, /* a power of two */
-	RECALLS = 4,
-};
-
-/* What was asked for last in a slot. */
-struct near_line {
-	const struct python_code *code;
-	int32_t instruction, line;
-};
+enum { RECALLS = 4 };
 
 struct python_code_cache {
 	struct interner *interner;
 	struct arena arena;	  /* codes and line tables */
 	struct table by_identity; /* (address, identity) -> index */
-	struct table lines;	  /* (index, instruction) -> line */
-	/* The same for those that stacks have again and again: without a hash worth the name. */
-	struct near_line near[LINES_NEAR];
+	struct cache_table lines; /* (index, instruction) -> line */
 	struct python_code **codes;
 	size_t count, capacity;
 	struct walk_room room;
@@ -41,7 +30,6 @@ struct python_code_cache *python_code_cache_new(struct interner *interner)
 	cache->interner = interner;
 	arena_init(&cache->arena);
 	table_init(&cache->by_identity);
-	table_init(&cache->lines);
 	return cache;
 }
 
@@ -51,7 +39,7 @@ void python_code_cache_free(struct python_code_cache *cache)
 		return;
 	arena_release(&cache->arena);
 	table_release(&cache->by_identity);
-	table_release(&cache->lines);
+	cache_table_release(&cache->lines);
 	walk_room_release(&cache->room);
 	for (size_t i = 0; i < RECALLS; i++)
 		walk_recall_free(cache->recalls[i]);
@@ -229,27 +217,15 @@ bool python_code_resolve(struct python_code_cache *cache, const struct python_ru
 	return true;
 }
 
-static int32_t find_line(struct python_code_cache *cache, const struct python_code *code,
-			 enum python_line_format format, int32_t instruction)
-{
-	uint32_t line;
-	if (table_find(&cache->lines, code->id, (uint32_t)instruction, &line))
-		return (int32_t)line;
-	line = (uint32_t)python_line_of(format, code->line_table, code->line_table_size,
-					code->first_line, instruction);
-	if (cache->lines.count >= LINES_KEPT)
-		table_clear(&cache->lines);
-	table_put(&cache->lines, code->id, (uint32_t)instruction, line);
-	return (int32_t)line;
-}
-
 int32_t python_code_line(struct python_code_cache *cache, const struct python_code *code,
 			 enum python_line_format format, int32_t instruction)
 {
-	const uint32_t slot = (code->id * 61 + (uint32_t)instruction / 2) % LINES_NEAR;
-	struct near_line *near = &cache->near[slot];
-	if (near->code != code || near->instruction != instruction)
-		*near = (struct near_line){code, instruction,
-					   find_line(cache, code, format, instruction)};
-	return near->line;
+	const uint32_t place = (uint32_t)(instruction + 1); /* -1: before the first one */
+	uint32_t line;
+	if (!cache_table_find(&cache->lines, code->id, place, &line)) {
+		line = (uint32_t)python_line_of(format, code->line_table, code->line_table_size,
+						code->first_line, instruction);
+		cache_table_put(&cache->lines, code->id, place, line);
+	}
+	return (int32_t)line;
 }

@@ -316,9 +316,9 @@ enum call_kind call_site_find(struct unwinder *unwinder, const struct module *ot
 	uint32_t answer, distance;
 	if (!mapping || !(mapping->protection & PROT_EXEC) || !mapping->module)
 		return CALL_NONE;
-	if (!answers_find(&unwinder->answers, address, of | ANSWER_CALL, &answer) ||
+	if (!cache_table_find(&unwinder->answers, address, of | ANSWER_CALL, &answer) ||
 	    ((answer & 0xff) == CALL_TO &&
-	     !answers_find(&unwinder->answers, address, of | ANSWER_TARGET, &distance))) {
+	     !cache_table_find(&unwinder->answers, address, of | ANSWER_TARGET, &distance))) {
 		*target = 0;
 		answer = read_call(unwinder, mapping->module, other, address, target);
 		distance = *target - address;
@@ -326,9 +326,9 @@ enum call_kind call_site_find(struct unwinder *unwinder, const struct module *ot
 			answer |= IN_OTHER;
 			distance = *target - other->start;
 		}
-		answers_put(&unwinder->answers, address, of | ANSWER_CALL, answer);
+		cache_table_put(&unwinder->answers, address, of | ANSWER_CALL, answer);
 		if ((answer & 0xff) == CALL_TO)
-			answers_put(&unwinder->answers, address, of | ANSWER_TARGET, distance);
+			cache_table_put(&unwinder->answers, address, of | ANSWER_TARGET, distance);
 		return answer & 0xff;
 	}
 	if ((answer & 0xff) != CALL_TO)
@@ -377,7 +377,7 @@ bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
 	struct module *const module = mapping ? mapping->module : NULL;
 	uint64_t start, size;
 	uint32_t answer = true;
-	if (answers_find(&unwinder->answers, target, ANSWER_JUMPS, &answer))
+	if (cache_table_find(&unwinder->answers, target, ANSWER_JUMPS, &answer))
 		return answer;
 	if (module &&
 	    unwind_function_start(unwinder, module, target - module->load_bias, &start, &size) &&
@@ -388,7 +388,7 @@ bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
 			 has_jump_out(unwinder, module, start, bytes, size);
 		free(bytes);
 	}
-	answers_put(&unwinder->answers, target, ANSWER_JUMPS, answer);
+	cache_table_put(&unwinder->answers, target, ANSWER_JUMPS, answer);
 	return answer;
 }
 

@@ -9,8 +9,8 @@
 
 #include <libunwind.h>
 
+#include "base/cache_table.h"
 #include "base/id_table.h"
-#include "base/table.h"
 #include "unwind/unwind.h"
 
 /* ---- cfi.c: one section of CIEs and FDEs in .eh_frame's form ------------------------------- */
@@ -121,34 +121,15 @@ struct row_range {
 	uint32_t size, row;
 };
 
-/* ---- answers.c: what was found out about addresses; any of it may be gone the next time ------ */
+/* ---- what was found out about addresses ---------------------------------------------------- */
 
-/* What is asked. */
+/* The second key in unwinder->answers. */
 enum answer_key {
-	ANSWER_ROW,    /* row.c: which row */
+	ANSWER_ROW,    /* row.c: index in rows, or ROW_LIMIT + enum row_kind */
 	ANSWER_CALL,   /* call_site.c: the call before it, | the other module's id + 1 << 8 */
 	ANSWER_TARGET, /* likewise: what it calls */
 	ANSWER_JUMPS,  /* may this function jump to another? */
 };
-
-#define ANSWER_BUCKET 4
-
-struct answer {
-	remote_addr address;
-	uint32_t key1; /* key + 1; 0: no answer */
-	uint32_t answer;
-};
-
-/* Zeroed at first. */
-struct answers {
-	struct answer *entries; /* newest first in each bucket */
-};
-
-bool answers_find(const struct answers *answers, remote_addr address, uint32_t key,
-		  uint32_t *answer);
-void answers_put(struct answers *answers, remote_addr address, uint32_t key, uint32_t answer);
-void answers_clear(struct answers *answers);
-void answers_release(struct answers *answers);
 
 /* ---- walks -------------------------------------------------------------------------------- */
 
@@ -156,7 +137,7 @@ struct unwinder {
 	struct module_table *modules;
 	uint64_t generation; /* of the table that the rows were made from */
 	unw_addr_space_t space;
-	struct answers answers; /* an ANSWER_ROW: index in rows, or ROW_LIMIT + enum row_kind */
+	struct cache_table answers; /* (address, enum answer_key) */
 	struct unwind_row *rows;
 	size_t row_count;
 	struct row_range *ranges; /* in order */

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/sorted.h"
+#include "base/table.h"
 
 /* At most so many rows are kept; then all are made anew. */
 #define ROW_LIMIT 16384
@@ -179,16 +180,16 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 						 [ROW_UNMAPPED] = {.kind = ROW_UNMAPPED},
 						 [ROW_BAD] = {.kind = ROW_BAD}};
 	uint32_t i;
-	if (!answers_find(&unwinder->answers, address, ANSWER_ROW, &i)) {
+	if (!cache_table_find(&unwinder->answers, address, ANSWER_ROW, &i)) {
 		i = make_answer(unwinder, address);
-		answers_put(&unwinder->answers, address, ANSWER_ROW, i);
+		cache_table_put(&unwinder->answers, address, ANSWER_ROW, i);
 	}
 	return i < ROW_LIMIT ? &unwinder->rows[i] : &none[i - ROW_LIMIT];
 }
 
 void rows_flush(struct unwinder *unwinder)
 {
-	answers_clear(&unwinder->answers);
+	cache_table_clear(&unwinder->answers);
 	id_table_clear(&unwinder->state_ids);
 	unwinder->row_count = unwinder->range_count = unwinder->state_count = 0;
 }

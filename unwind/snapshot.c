@@ -32,7 +32,7 @@ void unwinder_free(struct unwinder *unwinder)
 	}
 	if (unwinder->space)
 		unw_destroy_addr_space(unwinder->space);
-	answers_release(&unwinder->answers);
+	cache_table_release(&unwinder->answers);
 	free(unwinder->rows);
 	free(unwinder->ranges);
 	free(unwinder->states);

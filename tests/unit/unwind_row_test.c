@@ -69,40 +69,6 @@ static void nothing_is_found_outside_of_code(void **state)
 	expect_same((uintptr_t)&table);
 }
 
-/* More than there is room for: what is found is what was put last, and the newest are there. */
-static void answers_are_the_last_ones_or_none(void **state)
-{
-	enum { ADDRESSES = 100000, KEYS = 3, NEWEST = 1000, ROUNDS = 3 };
-	struct answers answers = {0};
-	uint32_t answer;
-	size_t found = 0;
-	(void)state;
-	assert_false(answers_find(&answers, 0, ANSWER_ROW, &answer));
-	for (uint32_t round = 0; round < ROUNDS; round++)
-		for (uint32_t i = 0; i < ADDRESSES; i++)
-			answers_put(&answers, i * UINT64_C(16), i % KEYS, i + round);
-	for (uint32_t i = 0; i < ADDRESSES; i++) {
-		for (uint32_t key = 0; key < KEYS; key++) {
-			if (!answers_find(&answers, i * UINT64_C(16), key, &answer))
-				continue;
-			assert_int_equal(key, i % KEYS);
-			assert_int_equal(answer, i + ROUNDS - 1);
-			found++;
-		}
-		if (i >= ADDRESSES - NEWEST)
-			assert_true(found > 0);
-	}
-	assert_in_range(found, 8192, 16384);
-	/* Put again and again, it takes one place. */
-	for (uint32_t i = 0; i < 100; i++)
-		answers_put(&answers, 16, ANSWER_CALL, i);
-	assert_true(answers_find(&answers, 16, ANSWER_CALL, &answer));
-	assert_int_equal(answer, 99);
-	answers_clear(&answers);
-	assert_false(answers_find(&answers, 16, ANSWER_CALL, &answer));
-	answers_release(&answers);
-}
-
 static int set_up(void **state)
 {
 	struct error error;
@@ -133,7 +99,6 @@ int main(void)
 		cmocka_unit_test(rows_hold_for_all_of_their_addresses),
 		cmocka_unit_test(rows_are_made_anew_after_a_flush),
 		cmocka_unit_test(nothing_is_found_outside_of_code),
-		cmocka_unit_test(answers_are_the_last_ones_or_none),
 	};
 	return cmocka_run_group_tests_name("unwind_row", tests, set_up, tear_down);
 }
