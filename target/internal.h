@@ -116,6 +116,11 @@ bool MUST_CHECK module_open(const struct target *target, const struct maps_line 
 			    size_t count, uint64_t limit, struct module **module,
 			    struct error *error);
 
+/* tracer.c: how often tracer_sleep has asked the kernel for reports, which takes the longer, the
+ * more threads are traced. */
+struct tracer;
+uint64_t tracer_looks(const struct tracer *tracer);
+
 /* A module without a file yet: path copied, fd -1. */
 struct module *module_new(const char *path);
 void module_free(struct module *module); /* NULL accepted */

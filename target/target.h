@@ -132,7 +132,8 @@ struct target_births {
  * Cheap: true when no thread can have been made since the last call, by any process in our PID
  * namespace or within it. The kernel tells the number that it gave last; a thread has it before it
  * is in the list, so the call after a change says false once more. Always false where the kernel
- * does not tell (no CONFIG_CHECKPOINT_RESTORE).
+ * does not tell (no CONFIG_CHECKPOINT_RESTORE). It does not tell of one whose number was asked for
+ * (clone3's set_tid), and one may be held up on its way to the list: a look now and then is needed.
  */
 bool target_no_births(const struct target *target, struct target_births *births);
 

@@ -71,7 +71,7 @@ struct tracer {
 	 * be taken, the kernel does not keep another.
 	 */
 	bool heard, doubtful;
-	uint64_t looked_at;
+	uint64_t looked_at, looks;
 	int end_status;
 	struct alarm alarms[ALARM_COUNT];
 	size_t alarm_count;  /* all of them, or they cannot be used */
@@ -319,16 +319,25 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A SIGCHLD was taken: an alarm, or a report. A signal's stop tells its number, ours SIGTRAP. */
+/*
+ * A stop that PTRACE_INTERRUPT made, and that was waited for. Linux kernel/signal.c,
+ * do_jobctl_trap: it is told as CLD_STOPPED without a signal; that of a signal, and exec, are
+ * CLD_TRAPPED. The end of a group-stop looks the same, and has to be answered.
+ */
+static bool is_seen(const struct tracer *tracer, const siginfo_t *info)
+{
+	if (info->si_code != CLD_STOPPED || info->si_status != 0)
+		return false;
+	const struct traced *thread = find(tracer, info->si_pid);
+	return thread && !thread->unsure && !thread->group_stop;
+}
+
+/* A SIGCHLD was taken: an alarm, or a report. */
 static void hear(struct tracer *tracer, const siginfo_t *info)
 {
-	const struct traced *thread;
 	if (info->si_code == SI_TIMER)
 		return;
-	thread = info->si_code == CLD_TRAPPED && info->si_status == SIGTRAP
-			 ? find(tracer, info->si_pid)
-			 : NULL;
-	if (thread && !thread->unsure)
+	if (is_seen(tracer, info))
 		tracer->doubtful = true;
 	else
 		tracer->heard = true;
@@ -589,6 +598,7 @@ static bool something_waits(struct tracer *tracer, uint64_t deadline_ns)
 	if (!look_is_due(tracer, now, deadline_ns))
 		return false;
 	tracer->looked_at = now;
+	tracer->looks++;
 	tracer->doubtful = false;
 	tracer->heard = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
 			info.si_pid != 0;
@@ -611,6 +621,11 @@ static bool set_alarms(struct tracer *tracer, uint64_t deadline_ns, uint64_t fol
 	struct alarm *alarms = &tracer->alarms[ALARM_SLEEP];
 	return has_alarms(tracer) && set_one(alarms, deadline_ns, following_ns) &&
 	       (!following_ns || set_one(alarms, following_ns, deadline_ns));
+}
+
+uint64_t tracer_looks(const struct tracer *tracer)
+{
+	return tracer->looks;
 }
 
 bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns)

@@ -269,13 +269,14 @@ static enum tracer_event await(struct tracer *tracer, enum tracer_event wanted, 
 	return TRACER_NOTHING;
 }
 
-static size_t seize_all(struct tracer *tracer, const struct target *target, pid_t *tids)
+static size_t seize_all(struct tracer *tracer, const struct target *target, pid_t *tids,
+			size_t room)
 {
 	struct target_thread *threads;
 	size_t count;
 	struct error error = {0};
 	assert_true(target_threads(target, &threads, &count, &error));
-	assert_true(count <= MANY + 1);
+	assert_true(count <= room);
 	for (size_t i = 0; i < count; i++) {
 		tids[i] = threads[i].tid;
 		if (!tracer_seize(tracer, tids[i], &error))
@@ -295,7 +296,7 @@ static void every_thread_stops_and_runs_on_and_nothing_is_allocated(void **state
 	struct tracer *tracer = tracer_new(target);
 	struct registers registers;
 	struct error error = {0};
-	size_t count = seize_all(tracer, target, tids);
+	size_t count = seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids));
 	assert_int_equal(count, THREADS + 1);
 	uint64_t allocations = alloc_count();
 	for (int round = 0; round < 20; round++) {
@@ -369,7 +370,7 @@ static void a_signal_to_another_thread_is_delivered_beside_stops(void **state)
 	struct tracer *tracer = tracer_new(target);
 	struct registers registers;
 	struct error error = {0};
-	assert_int_equal(seize_all(tracer, target, tids), MANY + 1);
+	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), MANY + 1);
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		/* In the order of the kernel's list: the first one, the one that turns, the rest. */
 		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
@@ -387,6 +388,35 @@ static void a_signal_to_another_thread_is_delivered_beside_stops(void **state)
 	end(pid);
 }
 
+/* To look for reports takes the longer, the more threads are traced. */
+static void stops_that_were_waited_for_are_not_asked_about_each_time(void **state)
+{
+	(void)state;
+	enum { ROUNDS = 300, LOOK_US = 600 };
+	pid_t pid = start(many_body), tids[MANY + 1];
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct registers registers;
+	struct error error = {0};
+	seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids));
+	const uint64_t begin = in_ms(0), before = tracer_looks(tracer);
+	for (int round = 0; round < ROUNDS; round++) {
+		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
+			fail_msg("%s", error.message);
+		tracer_resume(tracer, tids[1]);
+		if (tracer_sleep(tracer, in_ms(0) + 50000, 0))
+			poll_all(tracer);
+	}
+	const uint64_t most = (in_ms(0) - begin) / (LOOK_US * UINT64_C(1000)) + 20;
+	const uint64_t looks = tracer_looks(tracer) - before;
+	if (looks > most)
+		fail_msg("%d looks, at most %d were due", (int)looks, (int)most);
+	assert_true(looks > 0);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
 static void a_stopped_process_stays_stopped_and_continues_on_sigcont(void **state)
 {
 	(void)state;
@@ -397,7 +427,7 @@ static void a_stopped_process_stays_stopped_and_continues_on_sigcont(void **stat
 	struct tracer *tracer = tracer_new(target);
 	struct registers registers;
 	struct error error = {0};
-	size_t count = seize_all(tracer, target, tids);
+	size_t count = seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids));
 	uint64_t before = atomic_load(&shared->turns);
 	for (int round = 0; round < 5; round++) {
 		poll_all(tracer);
@@ -476,7 +506,7 @@ static void the_end_of_a_thread_is_reported_once(void **state)
 	struct error error = {0};
 	int status;
 	ending = atomic_load(&shared->tid);
-	assert_int_equal(seize_all(tracer, target, tids), 2);
+	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), 2);
 	atomic_store(&shared->go, 1);
 	/* Stopped again and again while it ends. */
 	while (tracer_stop(tracer, ending, PATIENCE_US, &registers, &error))
@@ -505,7 +535,7 @@ static void an_exec_is_reported_and_the_new_program_runs(void **state)
 	struct error error = {0};
 	uint64_t before_key, key;
 	int status;
-	assert_int_equal(seize_all(tracer, target, tids), THREADS + 2);
+	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), THREADS + 2);
 	assert_true(target_image_key(target, &before_key, &error));
 	atomic_store(&shared->go, 1);
 	assert_int_equal(await(tracer, TRACER_EXEC, &tid, &status), TRACER_EXEC);
@@ -716,6 +746,7 @@ int main(void)
 		TEST(every_thread_stops_and_runs_on_and_nothing_is_allocated),
 		TEST(a_storm_of_signals_is_delivered_in_full),
 		TEST(a_signal_to_another_thread_is_delivered_beside_stops),
+		TEST(stops_that_were_waited_for_are_not_asked_about_each_time),
 		TEST(a_stopped_process_stays_stopped_and_continues_on_sigcont),
 		TEST(a_thread_in_vfork_is_busy_within_patience_and_unharmed),
 		TEST(the_end_of_a_thread_is_reported_once),
