@@ -194,6 +194,18 @@ struct noted_wait {
 	char kernel[TARGET_KERNEL_SIZE];
 };
 
+/*
+ * A system call in which a thread was stopped although it was blocked, since to unwind it took
+ * registers that a blocked thread does not tell. While it is in the same call with the same stack,
+ * they are what they were.
+ */
+struct stopped_call {
+	struct target_wait wait; /* running: none, or it has been in others since */
+	struct registers registers;
+	size_t size; /* of the stack, from SP on */
+	uint64_t hash;
+};
+
 /* One thread of the target, from the taker's side. */
 
 enum { YOUNG_SCANS = 50 };
@@ -220,18 +232,19 @@ struct thread_slot {
 	uint32_t tstate_count;
 	uint64_t thread_id; /* pthread_self(), once joined; 0: not known */
 	/* Below YOUNG_SCANS it may be one that Python is about to know. */
-	unsigned unjoined_scans; /* looks at the list of threads since which Python does not know it
+	unsigned unjoined_scans; /* looks for such threads since which Python does not know it
 				  */
 	struct prediction prediction;
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
 	uint64_t copied_ns;		  /* when that was */
 	struct hold hold;
-	struct python_recent recent;   /* --nonblocking */
-	struct noted_wait *noted;      /* --kernel: NULL: it has not been seen to be blocked */
-	_Atomic remote_addr stack_end; /* told by the worker; 0: not known */
-	_Atomic remote_addr learned;   /* --join=rbx: the thread state the worker found */
-	_Atomic bool wants_stop;       /* unwinding needed a register: stop it although blocked */
-	_Atomic bool last_bad;	       /* its last sample could not be decoded: to be taken again */
+	struct python_recent recent;	   /* --nonblocking */
+	struct noted_wait *noted;	   /* --kernel: NULL: it has not been seen to be blocked */
+	struct stopped_call *stopped_call; /* or NULL */
+	_Atomic remote_addr stack_end;	   /* told by the worker; 0: not known */
+	_Atomic remote_addr learned;	   /* --join=rbx: the thread state the worker found */
+	_Atomic bool wants_stop; /* unwinding needed a register: stop it although blocked */
+	_Atomic bool last_bad;	 /* its last sample could not be decoded: to be taken again */
 	/* the worker's side */
 	const char *name;
 	bool name_known, seen;
@@ -270,8 +283,8 @@ void slots_release(struct slots *slots);
  * Looks at the process's threads again: new ones get a slot, ended ones are let go. `options` says
  * which are wanted. When the last look took long, as with thousands of threads, and was but now,
  * or when there can be no others than then, this one is left out: the list must not take all the
- * time. slots->looked_ns tells of the last one that was not. Unless nonblocking, of each end
- * slots_end is to be told.
+ * time. slots->looked_ns tells of the last one that was not. Unless nonblocking, slots_end is to
+ * be told of the ends; one that it is not told of is found within a second.
  */
 bool MUST_CHECK slots_refresh(struct slots *slots, const struct target *target,
 			      const struct session_options *options, struct error *error);
@@ -374,6 +387,11 @@ void take_note_wait(const struct taker *taker, struct thread_slot *slot,
  * filled. */
 enum take_result take_running(struct taker *taker, struct thread_slot *slot,
 			      struct raw_sample *raw);
+
+/* `raw` is of a stop in that call: from now on its registers are known there. Not in the pause. */
+void take_note_call(struct thread_slot *slot, const struct target_wait *wait,
+		    struct raw_sample *raw);
+bool take_knows_call(const struct thread_slot *slot, const struct target_wait *wait);
 
 /* Copies a blocked thread without stopping it; notes in the slot how often it had run then. */
 enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,

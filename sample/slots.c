@@ -27,6 +27,7 @@ static void slot_free(struct thread_slot *slot)
 	hold_release(&slot->hold);
 	prediction_release(&slot->prediction);
 	free(slot->noted);
+	free(slot->stopped_call);
 	free(slot->last_stack);
 	free(slot);
 }

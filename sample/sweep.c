@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 
-static const uint64_t GONE_NS = 20000000; /* until the list of threads tells that it ended */
+static const uint64_t GONE_NS = 20000000;	     /* until it is told that the thread ended */
 static const uint64_t UNINTERRUPTIBLE_NS = 50000000; /* until such a thread is tried again */
 
 /*
@@ -88,11 +88,16 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 static enum take_result take_idle(struct recorder *recorder, struct thread_slot *slot,
 				  const struct target_wait *wait, struct raw_sample *raw)
 {
-	enum take_result result = atomic_load(&slot->wants_stop) && !recorder->watcher
-					  ? take_running(&recorder->taker, slot, raw)
-					  : take_blocked(&recorder->taker, slot, wait, raw);
-	if (result == TAKE_MOVED)
-		result = take_running(&recorder->taker, slot, raw);
+	struct taker *taker = &recorder->taker;
+	const bool wants_stop = atomic_load(&slot->wants_stop) && !recorder->watcher;
+	enum take_result result = TAKE_MOVED;
+	if (!wants_stop || take_knows_call(slot, wait))
+		result = take_blocked(taker, slot, wait, raw);
+	if (result != TAKE_MOVED)
+		return result;
+	result = take_running(taker, slot, raw);
+	if (result == TAKE_OK && wants_stop)
+		take_note_call(slot, wait, raw);
 	return result;
 }
 

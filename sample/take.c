@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/table.h"
 
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
@@ -260,6 +261,14 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 	return TAKE_OK;
 }
 
+/* ---- blocked threads ---- */
+
+static bool same_wait(const struct target_wait *a, const struct target_wait *b)
+{
+	return a->running == b->running && a->number == b->number && a->sp == b->sp &&
+	       a->pc == b->pc && memcmp(a->arguments, b->arguments, sizeof(a->arguments)) == 0;
+}
+
 /*
  * A blocked thread tells its stack pointer and program counter, and the system call's arguments:
  * the registers they were handed over in still hold them (glibc's vfork keeps its return address
@@ -278,16 +287,58 @@ static void fill_registers(const struct target_wait *wait, struct registers *reg
 	}
 }
 
-static bool same_wait(const struct target_wait *a, const struct target_wait *b)
-{
-	return a->running == b->running && a->number == b->number && a->sp == b->sp &&
-	       a->pc == b->pc && memcmp(a->arguments, b->arguments, sizeof(a->arguments)) == 0;
-}
-
 static bool is_still_in(const struct thread_slot *slot, const struct target_wait *wait)
 {
 	struct target_wait now;
 	return target_thread_wait(slot->files, &now, NULL) && same_wait(&now, wait);
+}
+
+/* 0: not all of it has been copied. */
+static uint64_t hash_stack(struct raw_sample *raw, size_t size)
+{
+	const uint8_t *bytes = memory_view(&raw->reader, raw->registers.value[REGISTER_RSP], size);
+	uint64_t hash = 1;
+	for (size_t i = 0; bytes && i + sizeof(uint64_t) <= size; i += sizeof(uint64_t)) {
+		uint64_t word;
+		memcpy(&word, bytes + i, sizeof(word));
+		hash = hash_pair(hash, word);
+	}
+	return bytes ? hash | 1 : 0;
+}
+
+void take_note_call(struct thread_slot *slot, const struct target_wait *wait,
+		    struct raw_sample *raw)
+{
+	const remote_addr sp = raw->registers.value[REGISTER_RSP];
+	const remote_addr end = raw_sample_end_of(raw, sp);
+	if (!slot->stopped_call)
+		slot->stopped_call = alloc_zeroed(1, sizeof(*slot->stopped_call));
+	struct stopped_call *call = slot->stopped_call;
+	call->wait.running = true;
+	if (wait->running || wait->number < 0 || sp != wait->sp ||
+	    raw->registers.value[REGISTER_RIP] != wait->pc || end <= sp)
+		return;
+	*call = (struct stopped_call){.wait = *wait, .registers = raw->registers, .size = end - sp};
+	call->hash = hash_stack(raw, call->size);
+	call->wait.running = call->hash == 0;
+}
+
+bool take_knows_call(const struct thread_slot *slot, const struct target_wait *wait)
+{
+	return slot->stopped_call && !slot->stopped_call->wait.running &&
+	       same_wait(&slot->stopped_call->wait, wait);
+}
+
+/* The stack has been copied: the registers that are known, if it is the one that it was then. */
+static bool recall_registers(const struct thread_slot *slot, struct raw_sample *raw)
+{
+	struct stopped_call *call = slot->stopped_call;
+	if (hash_stack(raw, call->size) != call->hash) {
+		call->wait.running = true;
+		return false;
+	}
+	raw->registers = call->registers;
+	return true;
 }
 
 /*
@@ -308,6 +359,8 @@ static bool copy_blocked(const struct taker *taker, struct thread_slot *slot,
 	if (counted && !is_still_in(slot, wait))
 		return false;
 	copy_thread(taker, slot, raw);
+	if (take_knows_call(slot, wait) && !recall_registers(slot, raw))
+		return false;
 	if (!counted)
 		return is_still_in(slot, wait);
 	slot->blocked = target_thread_runs(slot->files, &now, NULL) && now == runs;
@@ -320,6 +373,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 {
 	/* The kernel may wake it, and let it sleep on: then it is not to be stopped. */
 	enum { TRIES = 3 };
+	const bool known = take_knows_call(slot, wait);
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t codes = python_known_codes_added(taker->known);
 		if (copy_blocked(taker, slot, wait, raw))
@@ -328,7 +382,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 		struct target_wait now;
 		if (!target_thread_wait(slot->files, &now, NULL))
 			return TAKE_GONE;
-		if (!same_wait(&now, wait))
+		if (!same_wait(&now, wait) || known != take_knows_call(slot, wait))
 			break;
 	}
 	forget_wait(slot);
