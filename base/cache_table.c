@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Each pair has one bucket, the size of a cache line: newest first, and the oldest goes. */
+/* Each pair has one bucket, of 64 bytes: newest first, and the oldest goes. */
 #include "base/cache_table.h"
 
 #include <stdlib.h>

@@ -24,11 +24,11 @@ struct cache_table {
 void cache_table_release(struct cache_table *table);
 void cache_table_clear(struct cache_table *table);
 
-/* True and *value when the pair is there still. */
+/* True and *value when the pair is there still. second < UINT32_MAX, here and there. */
 bool cache_table_find(const struct cache_table *table, uint64_t first, uint32_t second,
 		      uint32_t *value);
 
-/* Adds the pair, or replaces its value. second < UINT32_MAX. */
+/* Adds the pair, or replaces its value. Allocates at the first one: not in the pause. */
 void cache_table_put(struct cache_table *table, uint64_t first, uint32_t second, uint32_t value);
 
 #endif

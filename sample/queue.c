@@ -176,7 +176,7 @@ static void let_taker_end(const struct queue *queue)
 bool queue_pop(struct queue *queue, unsigned patience_ms, struct queue_entry *entry,
 	       size_t *waiting, bool *closed)
 {
-	uint64_t end = clock_now_ns() + patience_ms * 1000000u;
+	uint64_t end = clock_now_ns() + patience_ms * UINT64_C(1000000);
 	struct timespec deadline = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
 	pthread_mutex_lock(&queue->lock);
 	if (queue->ready_count == 0) {

@@ -35,7 +35,7 @@ struct recorder {
 	struct slots slots;
 	struct schedule schedule;
 	uint64_t joined_ns, watched_ns;
-	uint64_t listed_ns; /* of the list of threads that are all traced */
+	uint64_t listed_ns; /* of the list of threads that are all traced, or watched */
 	size_t first_slot;  /* where a tick begins: with those that the last one had no room for */
 	size_t next_asleep; /* whose turn it is, as an index in slots */
 	uint64_t owed_ns;   /* of looks at those: WAKE_NS a look */

