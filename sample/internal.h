@@ -222,7 +222,8 @@ struct thread_slot {
 	uint64_t looked_tick;	   /* while asleep: the tick at which it was looked at last */
 	/*
 	 * Ticks at which it was as in its last sample, and the worker has not been told yet; or as
-	 * it will be in its next one (`ahead`), if it has not run by then.
+	 * it will be in its next one (`ahead`: there was no room for one, or the last one could not
+	 * be decoded), if it has not run by then.
 	 */
 	uint64_t repeats;
 	bool ahead;
@@ -253,6 +254,7 @@ struct thread_slot {
 	uint32_t *last_stack; /* pdump: raw frame ids, outermost first */
 	size_t last_count, last_capacity;
 	uint32_t last_node;  /* precord: where its last sample ended in the call tree */
+	bool last_torn;	     /* ... nowhere: it could not be decoded */
 	uint32_t root_frame; /* with -t */
 	char comm[32];
 	char state;

@@ -96,6 +96,7 @@ static enum take_result take_idle(struct recorder *recorder, struct thread_slot 
 	if (result != TAKE_MOVED)
 		return result;
 	result = take_running(taker, slot, raw);
+	slot->still = 0; /* to get back into its call it runs */
 	if (result == TAKE_OK && wants_stop)
 		take_note_call(slot, wait, raw);
 	return result;
@@ -165,10 +166,12 @@ static bool put_off(struct thread_slot *slot)
 
 /* It has been taken: is that also what it was at the ticks before, when there was no room? */
 static void settle_ahead(struct recorder *recorder, struct thread_slot *slot,
-			 const struct raw_sample *raw, bool taken, uint64_t runs)
+			 const struct target_wait *wait, const struct raw_sample *raw, bool taken,
+			 uint64_t runs)
 {
-	bool same = taken && !raw->stopped && slot->blocked && slot->blocked_runs == runs;
-	if (slot->ahead && !same)
+	bool same = raw->stopped ? take_knows_call(slot, wait)
+				 : slot->blocked && slot->blocked_runs == runs;
+	if (slot->ahead && !(taken && same))
 		tell_repeats(recorder, slot);
 	slot->ahead = false;
 }
@@ -187,7 +190,7 @@ static bool take(struct recorder *recorder, struct thread_slot *slot,
 	take_note_wait(&recorder->taker, slot, wait);
 	enum take_result result = must_stop ? take_running(&recorder->taker, slot, raw)
 					    : take_idle(recorder, slot, wait, raw);
-	settle_ahead(recorder, slot, raw, result == TAKE_OK, runs);
+	settle_ahead(recorder, slot, wait, raw, result == TAKE_OK, runs);
 	deliver(recorder, slot, raw, result);
 	return true;
 }
@@ -206,13 +209,18 @@ static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64
 		return 0;
 	}
 	slot->blocked = false;
-	/* When it woke is not known: what it did meanwhile is not counted. */
-	if (slept && slot->ahead)
+	if (slept) {
+		/* There is no last sample, or none that could be decoded: it will be as in this
+		 * one. */
+		slot->ahead = true;
 		slot->repeats += ticks - 1;
-	else if (wall)
-		atomic_fetch_add(&recorder->late, ticks - 1);
-	if (!slept && slot->ahead)
-		tell_repeats(recorder, slot);
+	} else {
+		/* When it woke is not known: what it did meanwhile is not counted. */
+		if (wall)
+			atomic_fetch_add(&recorder->late, ticks - 1);
+		if (slot->ahead)
+			tell_repeats(recorder, slot);
+	}
 	struct target_wait wait = {.running = true};
 	if (!hold_runs(&recorder->taker.holder, &slot->hold) &&
 	    !target_thread_wait(slot->files, &wait, NULL)) {

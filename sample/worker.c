@@ -184,6 +184,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 		atomic_store(&recorder->join_again, true);
 	bool good = result == DECODE_OK && !(facts.needs_register && !raw->stopped);
 	atomic_store(&slot->last_bad, !good);
+	slot->last_torn = !good;
 	if (!good) {
 		recorder->counts.torn += result == DECODE_TORN;
 		atomic_store(&recorder->forget_codes, true);
@@ -206,6 +207,8 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 	if (raw->epoch != recorder->worker_epoch) {
 		recorder->counts.gone++; /* of a program that is no more */
 		atomic_store(&raw->slot->last_bad, true);
+		raw->slot->last_torn = true;
+		raw->slot->last_node = PROFILE_NONE;
 		return;
 	}
 	decode_and_count(recorder, raw);
@@ -220,7 +223,8 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 static void repeat(struct recorder *recorder, const struct thread_slot *slot, uint64_t ticks)
 {
 	if (slot->last_node == PROFILE_NONE) {
-		recorder->counts.torn += atomic_load(&slot->last_bad) ? ticks : 0;
+		/* last_bad may be of a later one by now. */
+		recorder->counts.torn += slot->last_torn ? ticks : 0;
 		return;
 	}
 	for (uint64_t i = 0; i < ticks && recorder->capture; i++)
