@@ -210,8 +210,7 @@ static uint64_t look(struct recorder *recorder, struct thread_slot *slot, uint64
 	}
 	slot->blocked = false;
 	if (slept) {
-		/* There is no last sample, or none that could be decoded: it will be as in this
-		 * one. */
+		/* There is no last sample that could be decoded: it was as in this one. */
 		slot->ahead = true;
 		slot->repeats += ticks - 1;
 	} else {
