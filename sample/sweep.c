@@ -164,7 +164,8 @@ static bool put_off(struct thread_slot *slot)
 	return slot->blocked;
 }
 
-/* It has been taken: is that also what it was at the ticks before, when there was no room? */
+/* It has been taken: is that also what it was at the ticks before, which have no sample? Stopped in
+ * the call that it was seen in, it is. */
 static void settle_ahead(struct recorder *recorder, struct thread_slot *slot,
 			 const struct target_wait *wait, const struct raw_sample *raw, bool taken,
 			 uint64_t runs)

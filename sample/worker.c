@@ -170,12 +170,19 @@ static bool left_out(const struct recorder *recorder, const struct decode_facts 
 	       (!options->native || !options->native_threads);
 }
 
+/* Until a good one has been counted, the thread has no place in the call tree to count again. */
+static void note_last(struct thread_slot *slot, bool good)
+{
+	atomic_store(&slot->last_bad, !good);
+	slot->last_torn = !good;
+	slot->last_node = PROFILE_NONE;
+}
+
 static void decode_and_count(struct recorder *recorder, const struct raw_sample *raw)
 {
 	struct thread_slot *slot = raw->slot;
 	struct decode_facts facts;
 	enum decode_result result = decode_sample(&recorder->decoder, raw, &facts);
-	slot->last_node = PROFILE_NONE; /* until this one has been counted */
 	if (raw->stopped && raw->pause_ns > 0)
 		count_pause(recorder, raw->pause_ns, raw->allocations);
 	if (facts.needs_register && !raw->stopped)
@@ -183,8 +190,7 @@ static void decode_and_count(struct recorder *recorder, const struct raw_sample 
 	if (facts.stale_join)
 		atomic_store(&recorder->join_again, true);
 	bool good = result == DECODE_OK && !(facts.needs_register && !raw->stopped);
-	atomic_store(&slot->last_bad, !good);
-	slot->last_torn = !good;
+	note_last(slot, good);
 	if (!good) {
 		recorder->counts.torn += result == DECODE_TORN;
 		atomic_store(&recorder->forget_codes, true);
@@ -206,9 +212,7 @@ static void work_on(struct recorder *recorder, const struct raw_sample *raw)
 {
 	if (raw->epoch != recorder->worker_epoch) {
 		recorder->counts.gone++; /* of a program that is no more */
-		atomic_store(&raw->slot->last_bad, true);
-		raw->slot->last_torn = true;
-		raw->slot->last_node = PROFILE_NONE;
+		note_last(raw->slot, false);
 		return;
 	}
 	decode_and_count(recorder, raw);
