@@ -404,8 +404,8 @@ static void spread_records(const struct walk_room *room, const struct python_sli
 /* Stripped, any of the interpreter's functions may be the one: what it holds decides. */
 static bool may_evaluate(const struct python_runtime *runtime, remote_addr pc)
 {
-	return python_runtime_has_eval(runtime) ? python_runtime_evaluates(runtime, pc)
-						: python_runtime_owns(runtime, pc);
+	return python_runtime_knows_eval(runtime) ? python_runtime_evaluates(runtime, pc)
+						  : python_runtime_owns(runtime, pc);
 }
 
 void python_find_activations(const struct python_runtime *runtime,

@@ -258,9 +258,15 @@ static bool hold(const struct python_ranges *ranges, remote_addr pc)
 	return false;
 }
 
-bool python_runtime_has_eval(const struct python_runtime *runtime)
+bool python_runtime_knows_eval(const struct python_runtime *runtime)
 {
-	return runtime->eval.count > 0;
+	/* The smallest whole one known has 29,040 bytes (2.7), the largest mere entry of one that
+	 * is split or made of tail calls 2,384 (Debian's 3.13). */
+	enum { WHOLE = 8192 };
+	uint64_t size = 0;
+	for (size_t i = 0; i < runtime->eval.count; i++)
+		size += runtime->eval.list[i].end - runtime->eval.list[i].start;
+	return size >= WHOLE;
 }
 
 bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr pc)

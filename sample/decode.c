@@ -405,7 +405,7 @@ static void learn_rbx(struct decoder *decoder, const struct raw_sample *raw,
 static bool may_run_python(const struct decoder *decoder, const struct python_runtime *runtime,
 			   const struct unwind_stack *native)
 {
-	bool known = eval_code_known(&decoder->code, runtime);
+	const bool known = python_runtime_knows_eval(runtime);
 	for (size_t i = 0; i < native->count; i++) {
 		const struct unwind_frame *frame = &native->frames[i];
 		if (known ? eval_code_holds(&decoder->code, runtime, frame)

@@ -36,7 +36,6 @@ struct look {
 	bool stopped_now;
 	bool active;
 	enum take_result result;
-	bool decoded;
 };
 
 struct dumper {
@@ -47,6 +46,8 @@ struct dumper {
 	struct taker taker;
 	struct look *looks;
 	size_t look_count;
+	struct look **kept; /* what the pass has copied, in that order */
+	size_t kept_count;
 	pid_t tracer_tid;
 	struct error error;
 	bool failed;
@@ -62,8 +63,9 @@ static bool must_stop(const struct dumper *dumper, const struct look *look)
 }
 
 /* Of thousands of threads just what was copied; a deep stack as it is, in the scratch sample. */
-static void keep(struct look *look, struct raw_sample **scratch)
+static void keep(struct dumper *dumper, struct look *look, struct raw_sample **scratch)
 {
+	dumper->kept[dumper->kept_count++] = look;
 	raw_sample_free(look->raw);
 	if (raw_sample_footprint(*scratch) < LARGE) {
 		look->raw = raw_sample_clone(*scratch);
@@ -122,7 +124,7 @@ static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sa
 	if (look->result == TAKE_MOVED)
 		return false;
 	if (look->result == TAKE_OK)
-		keep(look, scratch);
+		keep(dumper, look, scratch);
 	look->again = false;
 	return true;
 }
@@ -166,7 +168,7 @@ static void read_running(struct dumper *dumper, struct raw_sample **scratch)
 		(*scratch)->registers = registers[i];
 		note_stack_end(dumper, look->slot, registers[i].value[REGISTER_RSP]);
 		take_stopped(&dumper->taker, look->slot, *scratch);
-		keep(look, scratch);
+		keep(dumper, look, scratch);
 		look->stopped_now = false;
 	}
 	tracer_resume_all(dumper->taker.tracer);
@@ -182,7 +184,7 @@ static void read_unstopped(struct dumper *dumper, struct raw_sample **scratch)
 		look->again = false;
 		look->result = take_unstopped(&dumper->taker, look->slot, *scratch);
 		if (look->result == TAKE_OK)
-			keep(look, scratch);
+			keep(dumper, look, scratch);
 	}
 }
 
@@ -222,6 +224,10 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	if (runtime && !join_refresh(&dumper->taker.join, runtime, dumper->target, &ignored))
 		log_debug("join", "%s", ignored.message);
 	slots_join(&dumper->slots, &dumper->taker.join);
+	/* Nothing that came to be since the last look: Python does not know it. */
+	for (size_t i = 0; i < dumper->look_count && pass == MAX_PASSES - 1; i++)
+		dumper->looks[i].slot->unjoined_scans = YOUNG_SCANS;
+	dumper->kept_count = 0;
 	dumper->taker.pass = pass;
 	/* Each pass copies all code objects: the one before may not have been decoded. */
 	python_known_codes_free(dumper->taker.known);
@@ -244,32 +250,37 @@ static bool needs_more_stack(const struct dumper *dumper, const struct look *loo
 	       atomic_load(&look->slot->stack_end);
 }
 
-/* Decodes what a pass has read; true when some thread must be read again. */
+static void decode_look(struct dumper *dumper, struct look *look, struct decode_facts *facts)
+{
+	struct thread_slot *slot = look->slot;
+	enum decode_result result = decode_sample(&dumper->decoder, look->raw, facts);
+	bool rbx = dumper->options->join == JOIN_RBX && atomic_load(&slot->learned) &&
+		   !facts->known_to_python;
+	/* What Python does not know yet, the next list of its threads may: no need to stop it. */
+	look->must_stop = (result == DECODE_TORN && !look->raw->unjoined) || facts->needs_register;
+	look->again = result == DECODE_TORN || facts->needs_register || rbx ||
+		      needs_more_stack(dumper, look, facts);
+	if (result == DECODE_TORN)
+		return;
+	slot->last_count = dumper->decoder.stack_count;
+	slot->last_stack = alloc_room(slot->last_stack, &slot->last_capacity, slot->last_count + 1,
+				      sizeof(*slot->last_stack));
+	memcpy(slot->last_stack, dumper->decoder.stack,
+	       slot->last_count * sizeof(*slot->last_stack));
+	slot->seen = true;
+}
+
+/* Decodes what a pass has read, in that order: what is new of code objects stands in the first copy
+ * that has it. True when some thread must be read again. */
 static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 {
 	bool again = false;
+	for (size_t i = 0; i < dumper->kept_count; i++)
+		decode_look(dumper, dumper->kept[i], &facts[dumper->kept[i] - dumper->looks]);
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
-		if (look->result == TAKE_LATE && !look->raw)
-			again = look->again = true;
-		if (!look->raw || look->decoded)
-			continue;
-		enum decode_result result = decode_sample(&dumper->decoder, look->raw, &facts[i]);
-		bool rbx = dumper->options->join == JOIN_RBX && atomic_load(&look->slot->learned) &&
-			   !facts[i].known_to_python;
-		look->must_stop = result == DECODE_TORN || facts[i].needs_register;
-		look->again = look->must_stop || rbx || needs_more_stack(dumper, look, &facts[i]);
+		look->again |= look->result == TAKE_LATE && !look->raw;
 		again |= look->again;
-		if (result == DECODE_TORN)
-			continue;
-		look->decoded = !look->again;
-		struct thread_slot *slot = look->slot;
-		slot->last_count = dumper->decoder.stack_count;
-		slot->last_stack = alloc_room(slot->last_stack, &slot->last_capacity,
-					      slot->last_count + 1, sizeof(*slot->last_stack));
-		memcpy(slot->last_stack, dumper->decoder.stack,
-		       slot->last_count * sizeof(*slot->last_stack));
-		slot->seen = true;
 	}
 	return again;
 }
@@ -435,6 +446,7 @@ static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,
 	dumper->looks = alloc_zeroed(dumper->look_count + 1, sizeof(*dumper->looks));
 	for (size_t i = 0; i < dumper->look_count; i++)
 		dumper->looks[i] = (struct look){.slot = dumper->slots.slots[i], .again = true};
+	dumper->kept = alloc_zeroed(dumper->look_count + 1, sizeof(struct look *));
 	struct decode_facts *facts = alloc_zeroed(dumper->look_count + 1, sizeof(*facts));
 	bool again = true, well = true;
 	for (unsigned pass = 0; pass < MAX_PASSES && again && well; pass++) {
@@ -452,6 +464,7 @@ static void release(struct dumper *dumper)
 	for (size_t i = 0; i < dumper->look_count; i++)
 		raw_sample_free(dumper->looks[i].raw);
 	free(dumper->looks);
+	free(dumper->kept);
 	slots_release(&dumper->slots);
 	join_release(&dumper->taker.join);
 	python_known_codes_free(dumper->taker.known);

@@ -51,8 +51,3 @@ bool eval_code_holds(const struct eval_code *code, const struct python_runtime *
 			return frame->function && code->learned[i].count > code->most / share;
 	return false;
 }
-
-bool eval_code_known(const struct eval_code *code, const struct python_runtime *runtime)
-{
-	return python_runtime_has_eval(runtime) || eval_code_settled(code);
-}

@@ -442,11 +442,10 @@ void eval_code_learn(struct eval_code *code, const struct unwind_frame *frame);
 /* Enough was learned: what is said of a frame does not change any more. */
 bool eval_code_settled(const struct eval_code *code);
 
-/* True when the frame is an activation of the eval function, by its name or by what was learned;
- * whether that is known at all. A name may be that of one part of the function only. */
+/* True when the frame is an activation of the eval function, by its name or by what was learned.
+ * False proves nothing: a name may be that of one part of the function only. */
 bool eval_code_holds(const struct eval_code *code, const struct python_runtime *runtime,
 		     const struct unwind_frame *frame);
-bool eval_code_known(const struct eval_code *code, const struct python_runtime *runtime);
 
 /* ---- merge.c: one true stack ------------------------------------------------------------------
  */

@@ -39,7 +39,7 @@ static void start(struct world *world, size_t frames)
 {
 	memset(world, 0, sizeof(*world));
 	world->reader.read = read_world;
-	world->runtime.eval = (struct python_ranges){{{EVAL, EVAL + 0x1000}}, 1};
+	world->runtime.eval = (struct python_ranges){{{EVAL, EVAL + 0x8000}}, 1};
 	world->room.frames = calloc(frames + 1, sizeof(*world->room.frames));
 	world->room.frame_count = frames;
 	for (size_t i = 0; i < frames; i++)
@@ -318,6 +318,21 @@ static void random_stacks_keep_the_order(void **state)
 	}
 }
 
+/* Sizes that were seen: 2.7's whole function; entry of Debian's 3.13, its other part without a name;
+ * entry of one that makes tail calls, and a part that PGO has split off. */
+static void an_entry_alone_is_not_the_eval_function(void **state)
+{
+	(void)state;
+	static struct python_runtime runtime;
+	assert_false(python_runtime_knows_eval(&runtime));
+	runtime.eval = (struct python_ranges){{{EVAL, EVAL + 2384}}, 1};
+	assert_false(python_runtime_knows_eval(&runtime));
+	runtime.eval = (struct python_ranges){{{EVAL, EVAL + 282}, {OTHER, OTHER + 8}}, 2};
+	assert_false(python_runtime_knows_eval(&runtime));
+	runtime.eval = (struct python_ranges){{{EVAL, EVAL + 29040}}, 1};
+	assert_true(python_runtime_knows_eval(&runtime));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +347,7 @@ int main(void)
 		cmocka_unit_test(a_chain_that_is_broken_ends_where_it_is),
 		cmocka_unit_test(activations_of_other_frames_among_ours_are_told),
 		cmocka_unit_test(random_stacks_keep_the_order),
+		cmocka_unit_test(an_entry_alone_is_not_the_eval_function),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
