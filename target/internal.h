@@ -5,6 +5,7 @@
 
 #include <elf.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "target/target.h"
@@ -115,6 +116,16 @@ bool maps_parse_line(char *text, struct maps_line *line);
 bool MUST_CHECK module_open(const struct target *target, const struct maps_line *lines,
 			    size_t count, uint64_t limit, struct module **module,
 			    struct error *error);
+
+/* alarm.c: a timer that wakes the thread that made it from its wait for SIGCHLD. */
+struct alarm {
+	timer_t timer;
+	_Atomic uint64_t at; /* for when it was set last; 0: it could not be */
+};
+
+bool alarm_make(struct alarm *alarm);
+void alarm_end(struct alarm *alarm);
+bool alarm_set(struct alarm *alarm, uint64_t at);
 
 /* tracer.c: how often tracer_sleep has asked the kernel for reports, which takes the longer, the
  * more threads are traced. */

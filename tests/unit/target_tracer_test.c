@@ -260,7 +260,7 @@ static enum tracer_event await(struct tracer *tracer, enum tracer_event wanted, 
 			       int *status)
 {
 	uint64_t deadline = in_ms(10000);
-	while (tracer_sleep(tracer, deadline, 0)) {
+	while (tracer_sleep(tracer, deadline, 0, false)) {
 		enum tracer_event event;
 		while ((event = tracer_poll(tracer, tid, status)) != TRACER_NOTHING)
 			if (event == wanted)
@@ -346,7 +346,7 @@ static void a_storm_of_signals_is_delivered_in_full(void **state)
 		uint64_t deadline = in_ms(10000);
 		while (i % 100 == 99 && atomic_load(&shared->signals) < sent &&
 		       in_ms(0) < deadline) {
-			tracer_sleep(tracer, in_ms(1), 0);
+			tracer_sleep(tracer, in_ms(1), 0, false);
 			poll_all(tracer);
 		}
 		if (i % 100 == 99)
@@ -372,14 +372,15 @@ static void a_signal_to_another_thread_is_delivered_beside_stops(void **state)
 	struct error error = {0};
 	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), MANY + 1);
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
-		/* In the order of the kernel's list: the first one, the one that turns, the rest. */
+		/* In the order of the kernel's list: the first one, the one that turns, the rest.
+		 */
 		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
 			fail_msg("%s", error.message);
 		kill(pid, SIGRTMIN);
 		tracer_resume(tracer, tids[1]);
 		uint64_t deadline = in_ms(10000);
 		while (atomic_load(&shared->signals) < round && in_ms(0) < deadline)
-			if (tracer_sleep(tracer, in_ms(0) + 100000, 0))
+			if (tracer_sleep(tracer, in_ms(0) + 100000, 0, false))
 				poll_all(tracer);
 		assert_int_equal(atomic_load(&shared->signals), round);
 	}
@@ -404,7 +405,7 @@ static void stops_that_were_waited_for_are_not_asked_about_each_time(void **stat
 		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
 			fail_msg("%s", error.message);
 		tracer_resume(tracer, tids[1]);
-		if (tracer_sleep(tracer, in_ms(0) + 50000, 0))
+		if (tracer_sleep(tracer, in_ms(0) + 50000, 0, false))
 			poll_all(tracer);
 	}
 	const uint64_t most = (in_ms(0) - begin) / (LOOK_US * UINT64_C(1000)) + 20;
@@ -443,14 +444,14 @@ static void a_stopped_process_stays_stopped_and_continues_on_sigcont(void **stat
 	kill(pid, SIGCONT);
 	uint64_t deadline = in_ms(10000);
 	while (!turns_on(&before) && in_ms(0) < deadline) {
-		tracer_sleep(tracer, in_ms(1), 0);
+		tracer_sleep(tracer, in_ms(1), 0, false);
 		poll_all(tracer);
 	}
 	assert_true(turns_on(&before));
 	/* And a stop while it is traced is kept as well. */
 	kill(pid, SIGSTOP);
 	for (int i = 0; i < 50; i++) {
-		tracer_sleep(tracer, in_ms(1), 0);
+		tracer_sleep(tracer, in_ms(1), 0, false);
 		poll_all(tracer);
 	}
 	before = atomic_load(&shared->turns);
@@ -485,7 +486,7 @@ static void a_thread_in_vfork_is_busy_within_patience_and_unharmed(void **state)
 	atomic_store(&shared->go, 1);
 	uint64_t deadline = in_ms(10000);
 	while (!turns_on(&before) && in_ms(0) < deadline) {
-		tracer_sleep(tracer, in_ms(5), 0);
+		tracer_sleep(tracer, in_ms(5), 0, false);
 		poll_all(tracer);
 	}
 	assert_true(turns_on(&before));
@@ -535,7 +536,8 @@ static void an_exec_is_reported_and_the_new_program_runs(void **state)
 	struct error error = {0};
 	uint64_t before_key, key;
 	int status;
-	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), THREADS + 2);
+	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)),
+			 THREADS + 2);
 	assert_true(target_image_key(target, &before_key, &error));
 	atomic_store(&shared->go, 1);
 	assert_int_equal(await(tracer, TRACER_EXEC, &tid, &status), TRACER_EXEC);
@@ -703,14 +705,14 @@ static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
 	struct target *target = open_target(pid);
 	struct tracer *tracer = tracer_new(target);
 	uint64_t deadline = in_ms(20);
-	assert_false(tracer_sleep(tracer, deadline, 0));
+	assert_false(tracer_sleep(tracer, deadline, 0, false));
 	assert_true(in_ms(0) >= deadline);
 	/* Also with the following one known, and when it turns out to be another. */
 	uint64_t following = in_ms(1);
 	for (int round = 0; round < 100; round++) {
 		deadline = round % 7 == 3 ? following + 500000 : following;
 		following = deadline + 500000;
-		assert_false(tracer_sleep(tracer, deadline, following));
+		assert_false(tracer_sleep(tracer, deadline, following, false));
 		uint64_t now = in_ms(0);
 		assert_true(now >= deadline);
 		if (following < now)
@@ -718,8 +720,47 @@ static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
 	}
 	/* The alarm of the one that nobody waited for is not the end of a longer sleep. */
 	deadline = in_ms(20);
-	assert_false(tracer_sleep(tracer, deadline, 0));
+	assert_false(tracer_sleep(tracer, deadline, 0, false));
 	assert_true(in_ms(0) >= deadline);
+	tracer_free(tracer);
+	target_free(target);
+	end(pid);
+}
+
+struct setter {
+	struct alarm_ring *ring;
+	uint64_t number, at;
+};
+
+static void *set_alarm(void *argument)
+{
+	const struct setter *setter = argument;
+	alarm_ring_set(setter->ring, setter->number, setter->at);
+	return NULL;
+}
+
+static void an_alarm_set_by_another_thread_ends_the_sleep(void **state)
+{
+	(void)state;
+	pid_t pid = start(spin_body);
+	struct target *target = open_target(pid);
+	struct tracer *tracer = tracer_new(target);
+	struct alarm_ring *ring = alarm_ring_new();
+	/* Once around: the alarm of a number is set anew. */
+	for (uint64_t number = 0; number < ALARMS_AHEAD + 8; number += 4) {
+		struct setter setter = {ring, number, in_ms(1)};
+		assert_false(alarm_ring_has(ring, number, setter.at));
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, set_alarm, &setter), 0);
+		pthread_join(thread, NULL);
+		assert_true(alarm_ring_has(ring, number, setter.at));
+		assert_false(alarm_ring_has(ring, number, setter.at + 1));
+		assert_false(alarm_ring_has(ring, number + 1, setter.at));
+		assert_false(tracer_sleep(tracer, setter.at, 0, true));
+		assert_true(in_ms(0) >= setter.at);
+	}
+	alarm_ring_free(ring);
+	alarm_ring_free(NULL);
 	tracer_free(tracer);
 	target_free(target);
 	end(pid);
@@ -756,6 +797,7 @@ int main(void)
 		TEST(a_killed_tracer_leaves_the_target_as_it_was),
 		TEST(a_thread_just_resumed_counts_as_running),
 		TEST(sleep_ends_at_the_deadline_when_nothing_comes),
+		TEST(an_alarm_set_by_another_thread_ends_the_sleep),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
