@@ -35,9 +35,9 @@ const struct module *python_runtime_module(const struct python_runtime *runtime)
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
 
 /* True when it lies in the eval function, in the collector, or in the function that acquires the
- * lock of all imports, as far as their names tell. knows_eval: all of the eval function has a name;
- * not so where just its entry has one, as in stripped builds that split it or make tail calls of
- * it: there Python code may run in any frame of the interpreter's. */
+ * lock of all imports, as far as their names tell. knows_eval: nearly all of the eval function has
+ * a name; not so where just its entry has one, as in stripped builds that split it or make tail
+ * calls of it: there Python code may run in any frame of the interpreter's. */
 bool python_runtime_knows_eval(const struct python_runtime *runtime);
 bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr pc);
 bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc);

@@ -224,9 +224,6 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	if (runtime && !join_refresh(&dumper->taker.join, runtime, dumper->target, &ignored))
 		log_debug("join", "%s", ignored.message);
 	slots_join(&dumper->slots, &dumper->taker.join);
-	/* Nothing that came to be since the last look: Python does not know it. */
-	for (size_t i = 0; i < dumper->look_count && pass == MAX_PASSES - 1; i++)
-		dumper->looks[i].slot->unjoined_scans = YOUNG_SCANS;
 	dumper->kept_count = 0;
 	dumper->taker.pass = pass;
 	/* Each pass copies all code objects: the one before may not have been decoded. */
@@ -253,14 +250,21 @@ static bool needs_more_stack(const struct dumper *dumper, const struct look *loo
 static void decode_look(struct dumper *dumper, struct look *look, struct decode_facts *facts)
 {
 	struct thread_slot *slot = look->slot;
-	enum decode_result result = decode_sample(&dumper->decoder, look->raw, facts);
+	struct decode_facts now;
+	/* Whom Python did not know in so many looks, it does not know. */
+	if (dumper->taker.pass == MAX_PASSES - 1)
+		look->raw->unjoined = false;
+	const bool torn = decode_sample(&dumper->decoder, look->raw, &now) == DECODE_TORN;
 	bool rbx = dumper->options->join == JOIN_RBX && atomic_load(&slot->learned) &&
-		   !facts->known_to_python;
-	/* What Python does not know yet, the next list of its threads may: no need to stop it. */
-	look->must_stop = (result == DECODE_TORN && !look->raw->unjoined) || facts->needs_register;
-	look->again = result == DECODE_TORN || facts->needs_register || rbx ||
-		      needs_more_stack(dumper, look, facts);
-	if (result == DECODE_TORN)
+		   !now.known_to_python;
+	/* The next list of Python's threads may have it: to stop it tells fs_base alone. */
+	bool listed = look->raw->unjoined && dumper->taker.join.tids_known;
+	look->must_stop = (torn && !listed) || now.needs_register;
+	look->again = torn || now.needs_register || rbx || needs_more_stack(dumper, look, &now);
+	/* What was seen earlier is shown, and told of. */
+	if (!torn || !slot->seen)
+		*facts = now;
+	if (torn)
 		return;
 	slot->last_count = dumper->decoder.stack_count;
 	slot->last_stack = alloc_room(slot->last_stack, &slot->last_capacity, slot->last_count + 1,
@@ -279,7 +283,9 @@ static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
 		decode_look(dumper, dumper->kept[i], &facts[dumper->kept[i] - dumper->looks]);
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
-		look->again |= look->result == TAKE_LATE && !look->raw;
+		/* It may be in time, or hold still, in the next one. */
+		look->again |=
+			look->result == TAKE_LATE || (look->result == TAKE_TORN && look->raw);
 		again |= look->again;
 	}
 	return again;

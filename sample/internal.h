@@ -320,7 +320,8 @@ struct join {
 	/* (number, 0), (number, 1) ... -> indices of threads: an OS thread may have several. */
 	struct table by_tid; /* as the method tells it, in the target's namespace */
 	struct table by_thread_id, by_tstate;
-	uint64_t stamp; /* python_threads_stamp when it was read */
+	uint64_t stamp;	 /* python_threads_stamp when it was read */
+	bool tids_known; /* of all threads listed, the kernel's ids */
 	bool valid;
 };
 

@@ -125,9 +125,12 @@ bool join_refresh(struct join *join, const struct python_runtime *runtime,
 	join->count = count;
 	join->stamp = stamp;
 	join->valid = true;
+	join->tids_known = true;
 	pid_t *pthread_tids = read_pthread_tids(join, target);
 	for (size_t i = 0; i < count; i++) {
-		enter(&join->by_tid, tid_of(join, i, pthread_tids), i);
+		const uint64_t tid = tid_of(join, i, pthread_tids);
+		join->tids_known &= tid != 0;
+		enter(&join->by_tid, tid, i);
 		enter(&join->by_thread_id, threads[i].thread_id, i);
 		enter(&join->by_tstate, threads[i].tstate, i);
 	}

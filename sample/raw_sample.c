@@ -510,6 +510,7 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->registers = raw->registers;
 	clone->stopped = raw->stopped;
 	clone->shortened = raw->shortened;
+	clone->unjoined = raw->unjoined;
 	clone->wait = raw->wait;
 	memcpy(clone->kernel, raw->kernel, sizeof(raw->kernel));
 	memcpy(clone->tstates, raw->tstates, sizeof(raw->tstates));

@@ -15,6 +15,7 @@
 #include "sample/placement.h"
 
 static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
+static const uint64_t SOON_NS = 50000;	     /* no time to set an alarm */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
 enum {
 	PATIENCE_MS = 20,	 /* the taker waits to hear what is known of the first samples */
@@ -267,20 +268,24 @@ static void follow_taker(struct recorder *recorder, size_t waiting, struct place
 /*
  * A taker that holds a thread is on that thread's CPU, where its alarms would come as interrupts,
  * at the thread's expense: 8 of 20 us in a virtual machine. So they are set here, on another CPU,
- * as far ahead as this thread may sleep or lag behind.
+ * as far ahead as this thread may sleep or lag behind; not while it lags behind more.
  */
-static void set_alarms(struct recorder *recorder)
+static void set_alarms(struct recorder *recorder, size_t waiting)
 {
 	struct alarm_ring *alarms = atomic_load(&recorder->alarms);
-	if (!alarms || !atomic_load(&recorder->taker_follows) ||
+	if (!alarms || waiting >= QUEUE_LAG || !atomic_load(&recorder->taker_follows) ||
 	    sched_getcpu() == atomic_load(&recorder->taker_cpu))
 		return;
 	/* One more: that number's alarm may be the one that it sleeps for. */
 	const uint64_t next = atomic_load(&recorder->next_tick), end = next + ALARMS_AHEAD - 1;
 	if (recorder->alarmed > next + ALARMS_AHEAD / 2)
 		return;
-	for (uint64_t i = recorder->alarmed > next ? recorder->alarmed : next; i < end; i++)
-		alarm_ring_set(alarms, i, schedule_at(&recorder->schedule, i));
+	for (uint64_t i = recorder->alarmed > next ? recorder->alarmed : next; i < end; i++) {
+		const uint64_t at = schedule_at(&recorder->schedule, i);
+		/* One that is past goes off at once, for nothing. */
+		if (at > clock_now_ns() + SOON_NS)
+			alarm_ring_set(alarms, i, at);
+	}
 	recorder->alarmed = end;
 }
 
@@ -299,7 +304,7 @@ void *recorder_work(void *argument)
 		if (closed)
 			return NULL;
 		follow_taker(recorder, waiting, &placement, &calm);
-		set_alarms(recorder);
+		set_alarms(recorder, waiting);
 		pthread_mutex_lock(&recorder->lock);
 		try_open(recorder);
 		if (found && entry.raw)

@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -12,8 +13,12 @@
 
 struct alarm_ring {
 	struct alarm alarms[ALARMS_AHEAD];
-	size_t count; /* all of them, or none is ever set */
+	size_t count;
 };
+
+/* Of the signals that may wait for this user's processes (RLIMIT_SIGPENDING), which a timer counts
+ * as: the others are for the target and whoever else. */
+enum { SHARE = 4 };
 
 bool alarm_make(struct alarm *alarm)
 {
@@ -39,10 +44,16 @@ bool alarm_set(struct alarm *alarm, uint64_t at)
 
 struct alarm_ring *alarm_ring_new(void)
 {
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_SIGPENDING, &limit) != 0 || limit.rlim_cur < SHARE * ALARMS_AHEAD)
+		return NULL;
 	struct alarm_ring *ring = alloc_zeroed(1, sizeof(*ring));
 	while (ring->count < ALARMS_AHEAD && alarm_make(&ring->alarms[ring->count]))
 		ring->count++;
-	return ring;
+	if (ring->count == ALARMS_AHEAD)
+		return ring;
+	alarm_ring_free(ring);
+	return NULL;
 }
 
 void alarm_ring_free(struct alarm_ring *ring)
@@ -56,8 +67,7 @@ void alarm_ring_free(struct alarm_ring *ring)
 
 void alarm_ring_set(struct alarm_ring *ring, uint64_t number, uint64_t at)
 {
-	if (ring->count == ALARMS_AHEAD)
-		alarm_set(&ring->alarms[number % ALARMS_AHEAD], at);
+	alarm_set(&ring->alarms[number % ALARMS_AHEAD], at);
 }
 
 bool alarm_ring_has(const struct alarm_ring *ring, uint64_t number, uint64_t at)

@@ -236,8 +236,10 @@ bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t followin
 /* ---- alarms that another thread sets: alarm.c ------------------------------------------------ */
 
 /*
- * Alarms for the next sleeps of the tracer's thread, which makes the ring. Any thread may set them:
- * the interrupt comes on the CPU where that is done, and the tracer's own is spared it.
+ * Alarms for the next sleeps of the tracer's thread, which makes the ring; NULL where the kernel
+ * does not give us so many timers, or they would be more than a quarter of those that the user may
+ * have. Any thread may set them, one at a time, for less than ALARMS_AHEAD sleeps after the one
+ * under way: the interrupt comes on the CPU where that is done, and the tracer's own is spared it.
  */
 enum { ALARMS_AHEAD = 128 };
 

@@ -37,6 +37,7 @@ enum {
 	SLEEP_LIMIT_NS = 100 * 1000 * 1000, /* should a SIGCHLD get lost, look then */
 	LOOK_NS = 20 * 1000 * 1000,	    /* and whatever was heard, look now and then */
 	DOUBT_NS = 2500, /* a traced thread: after a stop of ours, between two looks for others */
+	SURE_NS = 20 * 1000, /* before a deadline an alarm for it is still to come */
 	SPIN_NS = 60 * 1000, /* of spinning for a stop on another CPU */
 	SPIN_RESTS = 32,     /* stops without a spin after one in vain */
 };
@@ -624,7 +625,8 @@ bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t followin
 			wait_signal(tracer, SLEEP_LIMIT_NS);
 			return true; /* the caller may have other reasons not to sleep on */
 		}
-		if (alarmed || set_alarms(tracer, deadline_ns, following_ns))
+		/* Set by the clock of another CPU, it may be over before the time is. */
+		if ((alarmed && left > SURE_NS) || set_alarms(tracer, deadline_ns, following_ns))
 			wait_signal_or_alarm(tracer);
 		else
 			wait_signal(tracer, left);

@@ -97,9 +97,11 @@ static void a_clone_reads_like_the_original(void **state)
 	uint64_t value = 42;
 	memcpy(raw_sample_add(raw, 0x1000, 8), &value, 8);
 	memset(raw_sample_add(raw, 0x8000, 1024), 3, 1024);
+	raw->stopped = raw->shortened = raw->unjoined = true;
 	struct raw_sample *clone = raw_sample_clone(raw);
 	raw_sample_reset(raw);
 	uint8_t byte;
+	assert_true(clone->stopped && clone->shortened && clone->unjoined);
 	assert_true(memory_read_u64(&clone->reader, 0x1000, &value, NULL));
 	assert_int_equal(value, 42);
 	assert_true(memory_read(&clone->reader, 0x8010, &byte, 1, NULL));

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -739,6 +740,33 @@ static void *set_alarm(void *argument)
 	return NULL;
 }
 
+struct waker {
+	pthread_t sleeper;
+	uint64_t at;
+};
+
+static void *wake(void *argument)
+{
+	const struct waker *waker = argument;
+	const struct timespec at = {(time_t)(waker->at / 1000000000u),
+				    (long)(waker->at % 1000000000u)};
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	pthread_kill(waker->sleeper, SIGCHLD);
+	return NULL;
+}
+
+static void alarms_leave_timers_to_others(void **state)
+{
+	(void)state;
+	struct rlimit limit, few;
+	assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	few = limit;
+	few.rlim_cur = 2 * ALARMS_AHEAD;
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &few), 0);
+	assert_null(alarm_ring_new());
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+}
+
 static void an_alarm_set_by_another_thread_ends_the_sleep(void **state)
 {
 	(void)state;
@@ -761,6 +789,14 @@ static void an_alarm_set_by_another_thread_ends_the_sleep(void **state)
 	}
 	alarm_ring_free(ring);
 	alarm_ring_free(NULL);
+	/* Nobody has set one after all: the sleep sets none of its own, and lasts until it hears
+	 * something. */
+	struct waker waker = {pthread_self(), in_ms(40)};
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, wake, &waker), 0);
+	assert_false(tracer_sleep(tracer, in_ms(5), 0, true));
+	assert_true(in_ms(0) >= waker.at);
+	pthread_join(thread, NULL);
 	tracer_free(tracer);
 	target_free(target);
 	end(pid);
@@ -798,6 +834,7 @@ int main(void)
 		TEST(a_thread_just_resumed_counts_as_running),
 		TEST(sleep_ends_at_the_deadline_when_nothing_comes),
 		TEST(an_alarm_set_by_another_thread_ends_the_sleep),
+		TEST(alarms_leave_timers_to_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
