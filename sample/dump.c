@@ -234,6 +234,7 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	if (failure)
 		return error_set_errno(error, failure, "cannot start a thread");
 	pthread_join(thread, NULL);
+	log_debug("sample", "pass %u: %zu threads copied", pass, dumper->kept_count);
 	if (dumper->failed && error)
 		*error = dumper->error;
 	return !dumper->failed;
