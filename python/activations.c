@@ -402,10 +402,9 @@ static void spread_records(const struct walk_room *room, const struct python_sli
 }
 
 /* Stripped, any of the interpreter's functions may be the one: what it holds decides. */
-static bool may_evaluate(const struct python_runtime *runtime, remote_addr pc)
+static bool may_evaluate(const struct python_runtime *runtime, bool known, remote_addr pc)
 {
-	return python_runtime_knows_eval(runtime) ? python_runtime_evaluates(runtime, pc)
-						  : python_runtime_owns(runtime, pc);
+	return known ? python_runtime_evaluates(runtime, pc) : python_runtime_owns(runtime, pc);
 }
 
 void python_find_activations(const struct python_runtime *runtime,
@@ -413,11 +412,12 @@ void python_find_activations(const struct python_runtime *runtime,
 			     size_t slice_count, struct walk_room *room)
 {
 	struct matcher matcher = {.room = room, .memory = memory};
+	const bool known = python_runtime_knows_eval(runtime);
 	_cleanup_free_ remote_addr *records = alloc_zeroed(slice_count + 1, sizeof(*records));
 	prepare(&matcher);
 	spread_records(room, slices, slice_count, records);
 	for (size_t i = 0; i < slice_count; i++)
-		if (slices[i].cfa && (records[i] || may_evaluate(runtime, slices[i].pc)))
+		if (slices[i].cfa && (records[i] || may_evaluate(runtime, known, slices[i].pc)))
 			add_candidate(&matcher, &slices[i], records[i] ? records[i] : slices[i].sp);
 	finish(&matcher, room);
 }

@@ -36,6 +36,7 @@ struct look {
 	bool stopped_now;
 	bool active;
 	enum take_result result;
+	struct decode_facts facts; /* of the stack that its slot has, if any */
 };
 
 struct dumper {
@@ -248,7 +249,7 @@ static bool needs_more_stack(const struct dumper *dumper, const struct look *loo
 	       atomic_load(&look->slot->stack_end);
 }
 
-static void decode_look(struct dumper *dumper, struct look *look, struct decode_facts *facts)
+static void decode_look(struct dumper *dumper, struct look *look)
 {
 	struct thread_slot *slot = look->slot;
 	struct decode_facts now;
@@ -264,7 +265,7 @@ static void decode_look(struct dumper *dumper, struct look *look, struct decode_
 	look->again = torn || now.needs_register || rbx || needs_more_stack(dumper, look, &now);
 	/* What was seen earlier is shown, and told of. */
 	if (!torn || !slot->seen)
-		*facts = now;
+		look->facts = now;
 	if (torn)
 		return;
 	slot->last_count = dumper->decoder.stack_count;
@@ -277,11 +278,11 @@ static void decode_look(struct dumper *dumper, struct look *look, struct decode_
 
 /* Decodes what a pass has read, in that order: what is new of code objects stands in the first copy
  * that has it. True when some thread must be read again. */
-static bool decode_pass(struct dumper *dumper, struct decode_facts *facts)
+static bool decode_pass(struct dumper *dumper)
 {
 	bool again = false;
 	for (size_t i = 0; i < dumper->kept_count; i++)
-		decode_look(dumper, dumper->kept[i], &facts[dumper->kept[i] - dumper->looks]);
+		decode_look(dumper, dumper->kept[i]);
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
 		/* It may be in time, or hold still, in the next one. */
@@ -332,10 +333,10 @@ static bool is_uninterruptible(const struct look *look)
 }
 
 static void fill_thread(struct dumper *dumper, struct resolver *resolver, struct look *look,
-			const struct decode_facts *facts, struct dump *dump,
-			struct dump_thread *thread)
+			struct dump *dump, struct dump_thread *thread)
 {
 	struct thread_slot *slot = look->slot;
+	const struct decode_facts *facts = &look->facts;
 	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);
 	const struct python_thread *python = python_thread_of(&dumper->taker.join, look->raw);
 	thread->tid = slot->tid;
@@ -371,20 +372,18 @@ static void fill_thread(struct dumper *dumper, struct resolver *resolver, struct
 }
 
 /* What could not be read at all is shown, too: it is said so. */
-static bool shown(const struct dumper *dumper, const struct look *look,
-		  const struct decode_facts *facts)
+static bool shown(const struct dumper *dumper, const struct look *look)
 {
 	if (look->result != TAKE_OK)
 		return true;
-	if (dumper->options->gil_only && !facts->holds_gil)
+	if (dumper->options->gil_only && !look->facts.holds_gil)
 		return false;
-	if (facts->known_to_python || !look->slot->seen)
+	if (look->facts.known_to_python || !look->slot->seen)
 		return true;
 	return !decoder_runtime(&dumper->decoder) || dumper->options->native_threads;
 }
 
-static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, struct dump *dump,
-		      bool *partial)
+static void fill_dump(struct dumper *dumper, struct dump *dump, bool *partial)
 {
 	struct resolver *resolver =
 		resolver_new(dumper->target, dump->strings, dumper->options->internals);
@@ -393,12 +392,12 @@ static void fill_dump(struct dumper *dumper, const struct decode_facts *facts, s
 	dump->threads = arena_alloc(&dump->arena, dumper->look_count * sizeof(*dump->threads));
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
-		if (!shown(dumper, look, &facts[i]))
+		if (!shown(dumper, look))
 			continue;
 		struct dump_thread *thread = &dump->threads[dump->thread_count++];
-		fill_thread(dumper, resolver, look, &facts[i], dump, thread);
+		fill_thread(dumper, resolver, look, dump, thread);
 		*partial |= thread->problem != NULL || thread->activity == THREAD_UNINTERRUPTIBLE;
-		dump->has_gil |= facts[i].has_gil;
+		dump->has_gil |= look->facts.has_gil;
 	}
 	dump->debug_problems = resolver_problems(resolver);
 	resolver_free(resolver);
@@ -454,15 +453,13 @@ static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,
 	for (size_t i = 0; i < dumper->look_count; i++)
 		dumper->looks[i] = (struct look){.slot = dumper->slots.slots[i], .again = true};
 	dumper->kept = alloc_zeroed(dumper->look_count + 1, sizeof(struct look *));
-	struct decode_facts *facts = alloc_zeroed(dumper->look_count + 1, sizeof(*facts));
 	bool again = true, well = true;
 	for (unsigned pass = 0; pass < MAX_PASSES && again && well; pass++) {
 		well = run_pass(dumper, pass, error);
-		again = well && decode_pass(dumper, facts);
+		again = well && decode_pass(dumper);
 	}
 	if (well)
-		fill_dump(dumper, facts, dump, partial);
-	free(facts);
+		fill_dump(dumper, dump, partial);
 	return well;
 }
 

@@ -71,7 +71,7 @@ struct recorder {
 	struct profile_counts counts;
 	struct capture *capture;
 	uint64_t worker_epoch, opened_ns;
-	uint64_t alarmed; /* the ticks before this one have their alarms */
+	uint64_t alarms_end; /* the ticks before this one have their alarms */
 	uint64_t seen_threads;
 	uint32_t pauses[PAUSE_BUCKETS + 1]; /* the last: longer */
 	uint64_t pause_count, pause_max_ns;

@@ -21,8 +21,8 @@ void schedule_init(struct schedule *schedule, double rate, uint64_t now_ns);
  */
 uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *late);
 
-/* The deadline of any tick. What that function will tell next, if nothing is late by then, is that
- * of schedule->tick. Any thread, once the schedule has begun. */
+/* The deadline of a tick; of schedule->tick: what schedule_next will tell if nothing is late by
+ * then. Any thread may ask, once the schedule has begun. */
 uint64_t schedule_at(const struct schedule *schedule, uint64_t tick);
 
 #endif

@@ -15,8 +15,8 @@
 #include "sample/placement.h"
 
 static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
-static const uint64_t SOON_NS = 50000;	     /* no time to set an alarm */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
+static const uint64_t SOON_NS = 50000;	     /* no time to set an alarm */
 enum {
 	PATIENCE_MS = 20,	 /* the taker waits to hear what is known of the first samples */
 	PATIENCE_LATER_MS = 200, /* to wake takes as long as to decode three samples */
@@ -278,15 +278,15 @@ static void set_alarms(struct recorder *recorder, size_t waiting)
 		return;
 	/* One more: that number's alarm may be the one that it sleeps for. */
 	const uint64_t next = atomic_load(&recorder->next_tick), end = next + ALARMS_AHEAD - 1;
-	if (recorder->alarmed > next + ALARMS_AHEAD / 2)
+	if (recorder->alarms_end > next + ALARMS_AHEAD / 2)
 		return;
-	for (uint64_t i = recorder->alarmed > next ? recorder->alarmed : next; i < end; i++) {
+	for (uint64_t i = recorder->alarms_end > next ? recorder->alarms_end : next; i < end; i++) {
 		const uint64_t at = schedule_at(&recorder->schedule, i);
 		/* One that is past goes off at once, for nothing. */
 		if (at > clock_now_ns() + SOON_NS)
 			alarm_ring_set(alarms, i, at);
 	}
-	recorder->alarmed = end;
+	recorder->alarms_end = end;
 }
 
 void *recorder_work(void *argument)

@@ -373,8 +373,7 @@ static void a_signal_to_another_thread_is_delivered_beside_stops(void **state)
 	struct error error = {0};
 	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), MANY + 1);
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
-		/* In the order of the kernel's list: the first one, the one that turns, the rest.
-		 */
+		/* In the order of the kernel's list: the first one, the one that turns, the rest. */
 		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
 			fail_msg("%s", error.message);
 		kill(pid, SIGRTMIN);
@@ -770,10 +769,14 @@ static void alarms_leave_timers_to_others(void **state)
 static void an_alarm_set_by_another_thread_ends_the_sleep(void **state)
 {
 	(void)state;
+	struct alarm_ring *ring = alarm_ring_new();
+	if (!ring) {
+		printf("skipped: the user may have too few timers here\n");
+		skip();
+	}
 	pid_t pid = start(spin_body);
 	struct target *target = open_target(pid);
 	struct tracer *tracer = tracer_new(target);
-	struct alarm_ring *ring = alarm_ring_new();
 	/* Once around: the alarm of a number is set anew. */
 	for (uint64_t number = 0; number < ALARMS_AHEAD + 8; number += 4) {
 		struct setter setter = {ring, number, in_ms(1)};
