@@ -11,12 +11,17 @@ enum { FIRST_CAPACITY = 64 };
 
 uint64_t hash_bytes(const void *bytes, size_t size)
 {
-	/* FNV-1a, 64 bits. */
 	const unsigned char *p = bytes;
-	uint64_t hash = 0xcbf29ce484222325u;
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3u;
-	return hash;
+	uint64_t hash = size, word;
+	for (; size >= sizeof(word); p += sizeof(word), size -= sizeof(word)) {
+		memcpy(&word, p, sizeof(word));
+		hash = hash_pair(hash, word);
+	}
+	if (size == 0)
+		return hash;
+	word = 0;
+	memcpy(&word, p, size);
+	return hash_pair(hash, word);
 }
 
 uint64_t hash_pair(uint64_t first, uint64_t second)

@@ -29,6 +29,7 @@ bool table_find(const struct table *table, uint64_t first, uint64_t second, uint
 /* Adds the pair, or replaces its value. */
 void table_put(struct table *table, uint64_t first, uint64_t second, uint32_t value);
 
+/* By words of eight bytes: fit for megabytes, too. Not to be written to files: it may change. */
 uint64_t hash_bytes(const void *bytes, size_t size);
 uint64_t hash_pair(uint64_t first, uint64_t second);
 

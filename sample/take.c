@@ -297,13 +297,7 @@ static bool is_still_in(const struct thread_slot *slot, const struct target_wait
 static uint64_t hash_stack(struct raw_sample *raw, size_t size)
 {
 	const uint8_t *bytes = memory_view(&raw->reader, raw->registers.value[REGISTER_RSP], size);
-	uint64_t hash = 1;
-	for (size_t i = 0; bytes && i + sizeof(uint64_t) <= size; i += sizeof(uint64_t)) {
-		uint64_t word;
-		memcpy(&word, bytes + i, sizeof(word));
-		hash = hash_pair(hash, word);
-	}
-	return bytes ? hash | 1 : 0;
+	return bytes ? hash_bytes(bytes, size) | 1 : 0;
 }
 
 void take_note_call(struct thread_slot *slot, const struct target_wait *wait,
