@@ -13,8 +13,9 @@ enum {
 	CROWDED = 8, /* ticks in a row with several running threads: the taker is nobody's then */
 	IDLE = 100,  /* without any: likewise */
 	SWITCHES = 10000, /* a second beside ours, more of which would cost the thread 1 % */
-	LATE = 40, /* times LATE_NS, less the ticks that were on time, until a CPU is let be */
-	LOST = 2,  /* what a sample that was lost counts of it */
+	LATE = 40,	/* times LATE_NS, less the ticks that were on time, until a CPU is let be */
+	MOST_LATE = 10, /* what one tick counts of it at most */
+	LOST = 2,	/* what a sample that was lost counts of it */
 };
 static const uint64_t CHECK_NS = 1000000000; /* between two looks at what it costs */
 static const uint64_t LATE_NS = 500000;	     /* later: the CPU was not given in time */
@@ -45,12 +46,16 @@ void holder_release(struct holder *holder)
 	holder->own = NULL;
 }
 
-/* A long stall weighs more than one tick. */
+/*
+ * A long stall weighs more than a short one. But all CPUs of a virtual machine may stand still at
+ * once, which is not because of the thread.
+ */
 static void count_late(struct holder *holder, uint64_t late_ns)
 {
+	const uint64_t count = late_ns / LATE_NS;
 	holder->late -= holder->late > 0;
 	if (holder_follows(holder))
-		holder->late += late_ns / LATE_NS;
+		holder->late += count < MOST_LATE ? count : MOST_LATE;
 	if (holder->late < LATE)
 		return;
 	log_debug("sample", "CPU %d is not given in time", holder->placement.cpu);

@@ -254,6 +254,20 @@ static void a_cpu_that_is_given_late_is_left_alone(void **state)
 	assert_true(holder.may_follow);
 }
 
+static void one_long_stall_is_not_the_thread_s(void **state)
+{
+	(void)state;
+	struct holder holder;
+	uint64_t now = 1000 * MS;
+	pretend(&holder);
+	for (int i = 0; i < SEVERAL; i++, now += MS)
+		holder_begin(&holder, now, i % 10 ? now : now - 100 * MS, MS, 0);
+	assert_true(holder.may_follow && holder_follows(&holder));
+	for (int i = 0; i < SEVERAL; i++, now += MS)
+		holder_begin(&holder, now, i % 2 ? now : now - 100 * MS, MS, 0);
+	assert_false(holder.may_follow || holder_follows(&holder));
+}
+
 static void a_cpu_that_nobody_runs_on_is_left(void **state)
 {
 	(void)state;
@@ -288,6 +302,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_followed_when_it_is_not_wanted),
 		cmocka_unit_test(several_running_threads_are_not_followed),
 		cmocka_unit_test(a_cpu_that_is_given_late_is_left_alone),
+		cmocka_unit_test(one_long_stall_is_not_the_thread_s),
 		cmocka_unit_test(a_cpu_that_nobody_runs_on_is_left),
 		cmocka_unit_test(other_work_is_not_done_at_its_expense),
 	};
