@@ -48,6 +48,25 @@ static void collect(const char *text, size_t size, void *context)
 }
 
 /*
+ * Rust: a function's or trait object's type binds so many lifetimes, "FG" or "DG" and a number in
+ * base 62 up to "_". libiberty counts them one by one, up to 2^64, even where none of them is
+ * printed. Nobody writes thousands.
+ */
+static bool binds_too_many(const char *name)
+{
+	enum { MOST_DIGITS = 2 };
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz"
+				     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	for (const char *at = name; (at = strpbrk(at, "DF")); at++) {
+		const size_t count = at[1] == 'G' ? strspn(at + 2, digits) : 0;
+		if (count > MOST_DIGITS && at[2 + count] == '_')
+			return true;
+	}
+	return false;
+}
+
+/*
  * Without DMGL_PARAMS there are neither parameters nor a return type; without DMGL_VERBOSE Rust's
  * hash is left out.
  */
@@ -135,7 +154,7 @@ static bool demangle(struct output *output, const char *name)
 	if (strlen(name) >= SYMBOLIZE_MAX_NAME)
 		return false;
 	/* Rust: legacy names are C++'s with a hash ("17h0123456789abcdefE") and may hold dots. */
-	if ((!strncmp(name, "_R", 2) || !strncmp(name, "_ZN", 3)) &&
+	if (((!strncmp(name, "_R", 2) && !binds_too_many(name)) || !strncmp(name, "_ZN", 3)) &&
 	    run_demangler(output, name, true))
 		return true;
 	if (!strncmp(name, "_D", 2) && isdigit((unsigned char)name[2]))

@@ -11,7 +11,7 @@
 
 enum { MAX_SECTIONS = 65536, MAX_SEGMENTS = 4096 };
 
-Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header)
+static Elf_Scn *find_section(Elf *elf, const char *name, bool with_bytes, GElf_Shdr *header)
 {
 	size_t names;
 	Elf_Scn *section = NULL;
@@ -19,7 +19,7 @@ Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header)
 	if (elf_getshdrstrndx(elf, &names))
 		return NULL;
 	for (int i = 0; i < MAX_SECTIONS && (section = elf_nextscn(elf, section)); i++) {
-		if (!gelf_getshdr(section, header))
+		if (!gelf_getshdr(section, header) || (with_bytes && header->sh_type == SHT_NOBITS))
 			continue;
 		const char *text = elf_strptr(elf, names, header->sh_name);
 		if (text && !strcmp(text, name))
@@ -28,13 +28,18 @@ Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header)
 	return NULL;
 }
 
+Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header)
+{
+	return find_section(elf, name, false, header);
+}
+
 bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes)
 {
 	GElf_Shdr header;
-	Elf_Scn *section = elf_find_section(elf, name, &header);
+	Elf_Scn *section = find_section(elf, name, true, &header);
 
 	*bytes = (struct elf_bytes){0};
-	if (!section || header.sh_type == SHT_NOBITS)
+	if (!section)
 		return false;
 	if (header.sh_flags & SHF_COMPRESSED && elf_compress(section, 0, 0) < 0)
 		return false;

@@ -210,6 +210,17 @@ enum { DEBUG_INFO_HINTS = 16 };
 /* Split units keep their file open; more in one module have lines alone. */
 enum { DEBUG_INFO_SPLITS = 512 };
 
+/* The sections in which strings that libdw returns may stand. They live as long as the ELF file. */
+enum { DEBUG_TEXTS = 8 };
+struct debug_texts {
+	struct elf_bytes sections[DEBUG_TEXTS];
+};
+
+void debug_texts_init(struct debug_texts *texts, Elf *elf);
+
+/* How many bytes of its section there are from here on; `limit` when those are more, or none. */
+size_t debug_texts_left(const struct debug_texts *texts, const char *text, size_t limit);
+
 struct debug_info {
 	Dwarf *dwarf; /* NULL: none */
 	Elf *elf;
@@ -217,11 +228,12 @@ struct debug_info {
 	int root_fd;
 	bool dwo_missing;
 	size_t split_count;
-	const struct split_unit *split;		 /* of the function found last; NULL: none */
-	struct lazy_dwarf *lazy;		 /* what dwarf reads; NULL: all of it is there */
-	const char *info, *info_end;		 /* bytes of .debug_info */
-	const char *line_texts, *line_texts_end; /* of .debug_line_str */
-	uint64_t budget;			 /* DIEs and ranges that may still be looked at */
+	const struct split_unit *split; /* of the function found last; NULL: none */
+	struct lazy_dwarf *lazy;	/* what dwarf reads; NULL: all of it is there */
+	bool has_units;			/* there is a .debug_info that can be read */
+	struct debug_texts texts,
+		alternate; /* of the file; of the one that it shares with others */
+	uint64_t budget;   /* DIEs and ranges that may still be looked at */
 	bool indexed;
 	struct unit *units;
 	size_t unit_count, unit_capacity;
@@ -273,8 +285,8 @@ void split_unit_free(struct split_unit *split); /* NULL accepted */
 Dwarf *split_unit_dwarf(const struct split_unit *split);
 Dwarf_Die *split_unit_die(struct split_unit *split);
 
-/* How many bytes of .debug_info.dwo there are from here on; SIZE_MAX: it is not in there. */
-size_t split_unit_left(const struct split_unit *split, const char *text);
+/* As debug_texts_left, of the split file. */
+size_t split_unit_left(const struct split_unit *split, const char *text, size_t limit);
 
 /* The ranges of one DIE of the unit, one after the other. */
 struct split_ranges {

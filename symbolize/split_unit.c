@@ -21,6 +21,7 @@ struct split_unit {
 	Elf *elf;
 	Dwarf *dwarf;
 	Dwarf_Die die;
+	struct debug_texts texts;
 	struct elf_bytes info, lists; /* .debug_info.dwo; .debug_rnglists.dwo */
 	struct elf_bytes old_lists;   /* .debug_ranges of the skeleton's file, DWARF 4 */
 	struct elf_bytes addresses;   /* .debug_addr of the skeleton's file */
@@ -130,6 +131,7 @@ struct split_unit *split_unit_open(const struct debug_info *info, Dwarf_Die *ske
 		split_unit_free(split);
 		return NULL;
 	}
+	debug_texts_init(&split->texts, split->elf);
 	elf_section_bytes(split->elf, ".debug_info.dwo", &split->info);
 	elf_section_bytes(split->elf, ".debug_rnglists.dwo", &split->lists);
 	elf_section_bytes(info->elf, ".debug_addr", &split->addresses);
@@ -163,11 +165,9 @@ Dwarf_Die *split_unit_die(struct split_unit *split)
 	return &split->die;
 }
 
-size_t split_unit_left(const struct split_unit *split, const char *text)
+size_t split_unit_left(const struct split_unit *split, const char *text, size_t limit)
 {
-	const char *start = (const char *)split->info.data, *end = start + split->info.size;
-
-	return text >= start && text < end ? (size_t)(end - text) : SIZE_MAX;
+	return debug_texts_left(&split->texts, text, limit);
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */

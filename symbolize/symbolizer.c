@@ -212,13 +212,17 @@ static bool fetch_debug_file(struct symbolizer *symbolizer, const struct symboli
 	return false;
 }
 
-/* libdw (0.188) reads strings of .debug_line_str up to their NUL, be it beyond the section. */
+/* libdw (0.188) reads strings that files are named by up to their NUL, be it beyond the section. */
 static bool texts_have_an_end(Elf *elf)
 {
-	struct elf_bytes bytes;
+	static const char *const names[] = {".debug_line_str", ".debug_str"};
 
-	return !elf_section_bytes(elf, ".debug_line_str", &bytes) || !bytes.size ||
-	       !bytes.data[bytes.size - 1];
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct elf_bytes bytes;
+		if (elf_section_bytes(elf, names[i], &bytes) && bytes.data[bytes.size - 1])
+			return false;
+	}
+	return true;
 }
 
 static Dwarf *begin_dwarf(struct symbolizer *symbolizer, Elf *elf, int fd)
@@ -253,7 +257,8 @@ static void open_dwarf(struct symbolizer *symbolizer, const struct symbolize_mod
 	Dwarf *dwarf = begin_dwarf(symbolizer, elf, fd);
 	if (dwarf && !debug_files_set_alternate(&symbolizer->files, module, dwarf))
 		note(symbolizer, DEBUG_PROBLEM_ALTERNATE, module->path);
-	if (!symbolizer->info.info)
+	debug_texts_init(&symbolizer->info.alternate, symbolizer->files.alternate.elf);
+	if (!symbolizer->info.has_units)
 		note(symbolizer, problem_of(elf), module->path);
 }
 

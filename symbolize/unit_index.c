@@ -16,6 +16,31 @@ enum { MAX_DEPTH = 256, MAX_UNITS = 1 << 20, MAX_RANGES = 1 << 20 };
 /* About 2 s at once, and 0.2 ms more for each look-up, of which a usual one takes 60 DIEs. */
 static const uint64_t BUDGET = 20000000, BUDGET_FOR_LOOKUP = 2000;
 
+/* libdw (0.188) does not see to it that a string ends before its section does. */
+void debug_texts_init(struct debug_texts *texts, Elf *elf)
+{
+	static const char *const names[DEBUG_TEXTS] = {
+		".debug_info", ".zdebug_info", ".debug_line_str", ".zdebug_line_str",
+		".debug_str",  ".zdebug_str",  ".debug_info.dwo", ".debug_str.dwo",
+	};
+
+	for (int i = 0; i < DEBUG_TEXTS; i++)
+		elf_section_bytes(elf, names[i], &texts->sections[i]);
+}
+
+size_t debug_texts_left(const struct debug_texts *texts, const char *text, size_t limit)
+{
+	const uintptr_t at = (uintptr_t)text;
+
+	for (int i = 0; i < DEBUG_TEXTS; i++) {
+		const uintptr_t start = (uintptr_t)texts->sections[i].data;
+		const size_t size = texts->sections[i].size;
+		if (at >= start && at - start < size && size - (at - start) < limit)
+			limit = size - (at - start);
+	}
+	return limit;
+}
+
 void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy,
 		     const char *path, int root_fd)
 {
@@ -27,14 +52,9 @@ void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct laz
 				    .path = path,
 				    .root_fd = root_fd,
 				    .budget = BUDGET};
-	if (dwarf && elf_section_bytes(elf, ".debug_info", &bytes)) {
-		info->info = (const char *)bytes.data;
-		info->info_end = info->info + bytes.size;
-	}
-	if (dwarf && elf_section_bytes(elf, ".debug_line_str", &bytes)) {
-		info->line_texts = (const char *)bytes.data;
-		info->line_texts_end = info->line_texts + bytes.size;
-	}
+	if (dwarf)
+		debug_texts_init(&info->texts, elf);
+	info->has_units = info->texts.sections[0].data || info->texts.sections[1].data;
 	if (dwarf && elf_section_bytes(elf, ".debug_aranges", &bytes)) {
 		arange_table_add(&info->aranges, &bytes);
 		interval_sort(&info->aranges);
@@ -73,27 +93,18 @@ bool debug_info_spend(struct debug_info *info)
 	return true;
 }
 
-/* How many bytes of [start, end) there are from the text on; `limit` when it is not in there. */
-static size_t left_in(const char *start, const char *end, const char *text, size_t limit)
-{
-	return text >= start && text < end && (size_t)(end - text) < limit ? (size_t)(end - text)
-									   : limit;
-}
-
-/* libdw bounds strings in .debug_str, but neither those that stand in .debug_info itself nor
- * (0.188) those in .debug_line_str. */
 const char *debug_info_string(const struct debug_info *info, const char *text, size_t *size)
 {
 	size_t limit = SYMBOLIZE_MAX_NAME;
 
 	if (!text)
 		return NULL;
-	limit = left_in(info->info, info->info_end, text, limit);
-	limit = left_in(info->line_texts, info->line_texts_end, text, limit);
+	limit = debug_texts_left(&info->texts, text, limit);
+	limit = debug_texts_left(&info->alternate, text, limit);
 	if (info->lazy)
 		limit = lazy_dwarf_text(info->lazy, text, limit);
-	if (info->split && split_unit_left(info->split, text) < limit)
-		limit = split_unit_left(info->split, text);
+	if (info->split)
+		limit = split_unit_left(info->split, text, limit);
 	*size = strnlen(text, limit);
 	return *size ? text : NULL;
 }

@@ -46,6 +46,8 @@ static const char *const cases[][2] = {
 	{"_Zgarbage", "_Zgarbage"},
 	{"_Z", "_Z"},
 	{"_R", "_R"},
+	{"_RNvMC0FG_RL0_hEu3bar", "<for<'a> fn(&'a u8)>::bar"},
+	{"_RNvMC0FGzzzzzzz_RL0_hEu3bar", "_RNvMC0FGzzzzzzz_RL0_hEu3bar"},
 	{"_", "_"},
 	{"", ""},
 	{".text", ".text"},
