@@ -23,8 +23,8 @@ enum {
 	MAX_PASSES = 4,
 	PATIENCE_US = 20000,
 	PATIENCE_LATER_US = 200,
-	SETTLE_NS = 5000000, /* until who was stopped waits again */
-	LARGE = 1 << 20,     /* bytes that are not copied once more */
+	SETTLE_NS = 40000000, /* in one pass, until all who were stopped wait again */
+	LARGE = 1 << 20,      /* bytes that are not copied once more */
 };
 
 /* What is known of one thread at the end of a pass. */
@@ -49,6 +49,7 @@ struct dumper {
 	size_t look_count;
 	struct look **kept; /* what the pass has copied, in that order */
 	size_t kept_count;
+	uint64_t settled_ns; /* until then a pass waits for those that the one before stopped */
 	pid_t tracer_tid;
 	struct error error;
 	bool failed;
@@ -93,14 +94,15 @@ static void rest(void)
 	nanosleep(&time, NULL);
 }
 
-/* What a thread does. One that was blocked until an earlier pass stopped it runs for a moment, on
- * its way back into the same call. */
-static bool read_wait(const struct look *look, struct target_wait *wait)
+/* What a thread does. One that was blocked until an earlier pass stopped it runs for a moment, or
+ * waits for a CPU, on its way back into the same call. */
+static bool read_wait(const struct dumper *dumper, const struct look *look,
+		      struct target_wait *wait)
 {
-	bool disturbed = look->raw && look->raw->stopped && !look->active;
-	uint64_t end = clock_now_ns() + SETTLE_NS;
+	const bool stopped = look->result == TAKE_LATE || (look->raw && look->raw->stopped);
+	const bool disturbed = stopped && !look->active;
 	while (target_thread_wait(look->slot->files, wait, NULL)) {
-		if (!wait->running || !disturbed || clock_now_ns() >= end)
+		if (!wait->running || !disturbed || clock_now_ns() >= dumper->settled_ns)
 			return true;
 		rest();
 	}
@@ -111,7 +113,7 @@ static bool read_wait(const struct look *look, struct target_wait *wait)
 static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sample **scratch)
 {
 	struct target_wait wait;
-	if (!read_wait(look, &wait)) {
+	if (!read_wait(dumper, look, &wait)) {
 		look->result = TAKE_GONE;
 		look->again = false;
 		return true;
@@ -227,6 +229,7 @@ static bool run_pass(struct dumper *dumper, unsigned pass, struct error *error)
 	slots_join(&dumper->slots, &dumper->taker.join);
 	dumper->kept_count = 0;
 	dumper->taker.pass = pass;
+	dumper->settled_ns = clock_now_ns() + SETTLE_NS;
 	/* Each pass copies all code objects: the one before may not have been decoded. */
 	python_known_codes_free(dumper->taker.known);
 	dumper->taker.known = python_known_codes_new();
