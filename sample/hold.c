@@ -32,6 +32,7 @@ void holder_init(struct holder *holder, const struct target *target, bool wanted
 	struct error error;
 	memset(holder, 0, sizeof(*holder));
 	placement_init(&holder->placement);
+	holder->leave = -1;
 	if (!wanted)
 		return;
 	/* Of the first thread, which hardly ever runs. */
@@ -87,18 +88,21 @@ void holder_begin(struct holder *holder, uint64_t now_ns, uint64_t deadline_ns, 
 	count_running(holder);
 	holder->may_follow = holder->crowded < CROWDED && now_ns >= holder->stay_until_ns &&
 			     other_ns <= OTHER_NS;
-	if (holder_follows(holder) && (!holder->may_follow || holder->idle >= IDLE))
+	if (holder->placement.cpu >= 0 && (!holder->may_follow || holder->idle >= IDLE))
 		placement_stay_on(&holder->placement, -1);
 }
 
 void holder_end(struct holder *holder, uint64_t now_ns)
 {
 	holder->rest_ns = now_ns;
+	if (holder->leave >= 0)
+		placement_stay_off(&holder->placement, holder->leave);
+	holder->leave = -1;
 }
 
 bool holder_follows(const struct holder *holder)
 {
-	return holder->placement.cpu >= 0;
+	return holder->placement.cpu >= 0 && !holder->placement.off;
 }
 
 static void refuse(struct hold *hold, const char *why)
@@ -153,6 +157,11 @@ bool hold_runs(const struct holder *holder, struct hold *hold)
  */
 static bool follow(struct holder *holder, const struct thread_switch *last)
 {
+	if (holder->interrupts) {
+		if (holder->may_follow && !last->on_cpu && last->cpu == sched_getcpu())
+			holder->leave = last->cpu;
+		return false;
+	}
 	/* It stopped for us, too. */
 	const uint64_t quarter = holder->period_ns / 4;
 	const uint64_t settled_ns = quarter < SETTLED_NS ? quarter : SETTLED_NS;

@@ -46,6 +46,8 @@ struct holder {
 	uint64_t late; /* by how much ticks were late and what was lost, less those on time */
 	uint64_t stay_until_ns; /* until then the taker goes to nobody's CPU */
 	bool may_follow;
+	bool interrupts;     /* threads are copied from another CPU: theirs is left, not followed */
+	int leave;	     /* the CPU that is left when the tick is over; -1: none */
 	uint64_t held, lost; /* samples taken so; those that ran on meanwhile */
 };
 

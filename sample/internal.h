@@ -49,6 +49,7 @@ struct raw_index {
 struct raw_sample {
 	struct memory_reader reader; /* first: see raw_sample_read */
 	const struct target *live;
+	bool frozen; /* though live, nothing is read any more: it has run on */
 	pid_t tid;
 	uint64_t time_ns; /* CLOCK_MONOTONIC at the stop */
 	/* How long the thread was stopped, or was held for the sample before; 0: not known, or it
@@ -165,6 +166,8 @@ struct prediction {
 	struct target_range *with_stack; /* room for them and the stack */
 	size_t span_count, span_capacity, with_stack_capacity;
 	unsigned unlearned; /* samples since the last one that was learned from */
+	bool doubtful;	 /* some of it is gone: what the next sample does not need is forgotten */
+	uint32_t oldest; /* age up to which reads are kept */
 };
 
 void prediction_release(struct prediction *prediction);
@@ -239,6 +242,7 @@ struct thread_slot {
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
 	uint64_t copied_ns;		  /* when that was */
 	struct hold hold;
+	unsigned misses; /* copies in an interrupt in which something was missing, in a row */
 	struct python_recent recent;	   /* --nonblocking */
 	struct noted_wait *noted;	   /* --kernel: NULL: it has not been seen to be blocked */
 	struct stopped_call *stopped_call; /* or NULL */
@@ -363,6 +367,8 @@ struct taker {
 	const struct python_runtime *runtime; /* NULL: no Python (yet) */
 	const struct session_options *options;
 	struct holder holder;
+	struct interrupter *interrupter; /* NULL: none */
+	uint64_t interrupted, missed; /* samples taken so; those in which something was missing */
 	struct join join;
 	remote_addr main_stack_end;
 	unsigned pass; /* pdump: how often it has looked already */
@@ -377,6 +383,32 @@ enum take_result {
 	TAKE_TORN,	      /* not stopped, and its stack changed at each look */
 	TAKE_MOVED,	      /* it was blocked and woke up while it was copied: stop it instead */
 };
+
+/* In an epilogue, a just popped register's place is still named: below SP. */
+enum { TAKE_RED_ZONE = 128 };
+
+/*
+ * From SP to the end of what can be frames. A thread made by pthread_create has its struct
+ * pthread, at which fs_base points, at the top of its own stack; the main thread's end and that
+ * of a stack seen before are known; else *sure is false, and what is there is to be read.
+ */
+size_t take_stack_size(const struct taker *taker, const struct thread_slot *slot,
+		       const struct registers *registers, bool *sure);
+
+/* The stack has been copied: who the thread is, and what belongs to its Python stack. */
+void take_rest(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw);
+
+/* A copy is dropped: what it had of code objects that were new (more than so many had been added
+ * before it) would never come again. */
+void take_forget_codes(const struct taker *taker, uint64_t added_before);
+
+/* Once, before anything is taken: leaves taker->interrupter NULL where there can be none, or it is
+ * not wanted. */
+void interrupts_init(struct taker *taker);
+
+/* Takes a thread that runs on another CPU; false: it does not, or something is missing in the copy.
+ * raw is the caller's still. */
+bool take_interrupted(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw);
 
 /* What a failed stop means. */
 enum take_result take_failure(const struct thread_slot *slot, const struct error *error);

@@ -20,8 +20,10 @@ enum unwinder_choice {
 
 /* How a running thread is kept still while it is copied. */
 enum stop_choice {
-	STOP_AUTO,   /* by its CPU where that can be, else by ptrace */
-	STOP_PTRACE, /* by ptrace */
+	STOP_AUTO,	/* as suits the rate, and can be */
+	STOP_INTERRUPT, /* by an interrupt of its CPU where that can be, else as the next */
+	STOP_CPU,	/* by its CPU where that can be, else as the next */
+	STOP_PTRACE,	/* by ptrace */
 };
 
 /* Which threads a recording counts. */

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 
 enum {
-	MAX_AGE = 6,	/* samples after which a read that nobody needed is forgotten */
+	MAX_AGE = 32,	/* samples after which a read that nobody needed is forgotten */
 	MAX_GAP = 1024, /* bytes copied needlessly rather than a range begun; under a page, so
 			   that no span reaches across an unmapped one */
 	MAX_READ = 4 << 20,
@@ -49,6 +49,16 @@ static void keep(struct prediction *prediction, size_t *count, remote_addr addre
 	prediction->merged[(*count)++] = (struct recent_read){address, (uint32_t)size, age};
 }
 
+/* A read that comes again; with the size that it had lately, if that was more: a stack that is not
+ * as deep as it was soon may be. */
+static void keep_larger(struct prediction *prediction, size_t *count, const struct recent_read *old,
+			const struct target_range *read)
+{
+	const bool larger = old->size > read->size && old->age < prediction->oldest;
+	keep(prediction, count, read->address, larger ? old->size : read->size,
+	     larger ? old->age + 1 : 0);
+}
+
 /* Both lists are in order; a read in both is new again. */
 static size_t merge_lists(struct prediction *prediction, const struct target_range *reads,
 			  size_t read_count)
@@ -59,15 +69,16 @@ static size_t merge_lists(struct prediction *prediction, const struct target_ran
 			continue; /* the longest of them came first */
 		for (; old < prediction->count && prediction->reads[old].address < reads[i].address;
 		     old++)
-			if (prediction->reads[old].age < MAX_AGE)
+			if (prediction->reads[old].age < prediction->oldest)
 				keep(prediction, &count, prediction->reads[old].address,
 				     prediction->reads[old].size, prediction->reads[old].age + 1);
 		if (old < prediction->count && prediction->reads[old].address == reads[i].address)
-			old++;
-		keep(prediction, &count, reads[i].address, reads[i].size, 0);
+			keep_larger(prediction, &count, &prediction->reads[old++], &reads[i]);
+		else
+			keep(prediction, &count, reads[i].address, reads[i].size, 0);
 	}
 	for (; old < prediction->count; old++)
-		if (prediction->reads[old].age < MAX_AGE)
+		if (prediction->reads[old].age < prediction->oldest)
 			keep(prediction, &count, prediction->reads[old].address,
 			     prediction->reads[old].size, prediction->reads[old].age + 1);
 	return count;
@@ -97,7 +108,8 @@ static void make_spans(struct prediction *prediction)
 
 bool prediction_is_due(struct prediction *prediction, size_t reads, size_t late)
 {
-	if (reads <= MANY || late > reads / LATE_SHARE || prediction->span_count == 0)
+	if (reads <= MANY || prediction->doubtful || late > reads / LATE_SHARE ||
+	    prediction->span_count == 0)
 		return true;
 	return ++prediction->unlearned >= LEARN_EACH;
 }
@@ -105,6 +117,8 @@ bool prediction_is_due(struct prediction *prediction, size_t reads, size_t late)
 void prediction_learn(struct prediction *prediction, struct target_range *reads, size_t count)
 {
 	qsort(reads, count, sizeof(*reads), by_address);
+	prediction->oldest = prediction->doubtful ? 0 : MAX_AGE;
+	prediction->doubtful = false;
 	size_t merged = merge_lists(prediction, reads, count);
 	struct recent_read *list = prediction->merged;
 	size_t capacity = prediction->merged_capacity;

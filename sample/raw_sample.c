@@ -165,9 +165,11 @@ uint8_t *raw_sample_add_span(struct raw_sample *raw, remote_addr address, size_t
 static bool read_live(struct raw_sample *raw, remote_addr address, void *buffer, size_t size,
 		      struct error *error)
 {
-	if (!raw->live)
+	if (!raw->live || raw->frozen) {
+		raw->late_reads += raw->frozen;
 		return error_set(error, ERROR_ABSENT, "0x%llx was not copied",
 				 (unsigned long long)address);
+	}
 	raw->late_reads++;
 	if (!memory_read(target_memory(raw->live), address, buffer, size, error))
 		return false;
@@ -326,7 +328,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
 	raw->kernel[0] = '\0';
-	raw->stopped = raw->shortened = raw->has_native = raw->unjoined = false;
+	raw->stopped = raw->frozen = raw->shortened = raw->has_native = raw->unjoined = false;
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
 	raw->namespace_tid = 0;

@@ -16,21 +16,15 @@
 #include "base/table.h"
 
 enum {
-	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible */
-	RED_ZONE = 128,	     /* in an epilogue, a just popped register's place is still named */
+	PATIENCE_US = 20000,	     /* a thread that has not stopped by then is uninterruptible */
 	REHEARSED_STACK = 256 << 10, /* bytes; more do not stay in a cache */
 };
 
 /* After that time without a copy of a thread the next one is rehearsed. */
 static const uint64_t COLD_NS = 500000;
 
-/*
- * From SP to the end of what can be frames. A thread made by pthread_create has its struct
- * pthread, at which fs_base points, at the top of its own stack; the main thread's end and that
- * of a stack seen before are known; else read what is there.
- */
-static size_t stack_size(const struct taker *taker, const struct thread_slot *slot,
-			 const struct registers *registers, bool *sure)
+size_t take_stack_size(const struct taker *taker, const struct thread_slot *slot,
+		       const struct registers *registers, bool *sure)
 {
 	remote_addr sp = registers->value[REGISTER_RSP];
 	/* pthread_self(), which a blocked thread does not tell, is known from Python. */
@@ -83,9 +77,9 @@ static void rehearse(const struct taker *taker, struct thread_slot *slot, struct
 static void copy_memory(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	bool sure;
-	size_t size = stack_size(taker, slot, &raw->registers, &sure);
-	struct target_range stack = {raw->registers.value[REGISTER_RSP] - RED_ZONE,
-				     size + RED_ZONE};
+	size_t size = take_stack_size(taker, slot, &raw->registers, &sure);
+	struct target_range stack = {raw->registers.value[REGISTER_RSP] - TAKE_RED_ZONE,
+				     size + TAKE_RED_ZONE};
 	slot->copied_stack = (struct target_range){stack.address, sure ? stack.size : 0};
 	copy_predicted(taker, slot, &slot->copied_stack, raw);
 	/* Its end was not known, or there is a hole before it (another stack than the thread's
@@ -177,16 +171,22 @@ static void copy_noted(const struct thread_slot *slot, struct raw_sample *raw)
 		memcpy(raw->kernel, noted->kernel, sizeof(raw->kernel));
 }
 
-static void copy_thread(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
+void take_rest(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	raw->slot = slot;
 	raw->tid = slot->tid;
 	raw->live = taker->target;
-	copy_memory(taker, slot, raw);
 	identify(taker, slot, raw);
 	copy_python(taker, raw);
 	copy_noted(slot, raw);
 	raw->live = NULL;
+}
+
+static void copy_thread(const struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
+{
+	raw->live = taker->target;
+	copy_memory(taker, slot, raw);
+	take_rest(taker, slot, raw);
 }
 
 void take_stopped(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
@@ -205,8 +205,7 @@ enum take_result take_failure(const struct thread_slot *slot, const struct error
 	return target_thread_state(slot->files) == 'D' ? TAKE_UNINTERRUPTIBLE : TAKE_LATE;
 }
 
-/* The copy is dropped: what it had of code objects that were new would never come again. */
-static void forget_codes(const struct taker *taker, uint64_t added_before)
+void take_forget_codes(const struct taker *taker, uint64_t added_before)
 {
 	if (python_known_codes_added(taker->known) != added_before)
 		python_known_codes_clear(taker->known);
@@ -231,7 +230,7 @@ static bool take_held(struct taker *taker, struct thread_slot *slot, struct raw_
 	if (raw_sample_holds(raw, raw->registers.value[REGISTER_RSP], 1) &&
 	    hold_end(&taker->holder, &slot->hold, &last, &raw->pause_ns))
 		return true;
-	forget_codes(taker, codes);
+	take_forget_codes(taker, codes);
 	return false;
 }
 
@@ -239,7 +238,7 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 {
 	if (taker->unstopped)
 		return take_unstopped(taker, slot, raw);
-	if (take_held(taker, slot, raw))
+	if (take_interrupted(taker, slot, raw) || take_held(taker, slot, raw))
 		return TAKE_OK;
 	raw_sample_reset(raw);
 	rehearse(taker, slot, raw);
@@ -372,7 +371,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 		uint64_t codes = python_known_codes_added(taker->known);
 		if (copy_blocked(taker, slot, wait, raw))
 			return TAKE_OK;
-		forget_codes(taker, codes);
+		take_forget_codes(taker, codes);
 		struct target_wait now;
 		if (!target_thread_wait(slot->files, &now, NULL))
 			return TAKE_GONE;
@@ -385,7 +384,7 @@ enum take_result take_blocked(struct taker *taker, struct thread_slot *slot,
 
 void take_learn(struct thread_slot *slot, struct raw_sample *raw)
 {
-	remote_addr sp = raw->registers.value[REGISTER_RSP] - RED_ZONE;
+	remote_addr sp = raw->registers.value[REGISTER_RSP] - TAKE_RED_ZONE;
 	/* What was copied as the stack, and not a byte more: the heap may begin right behind it. */
 	remote_addr end = raw_sample_end_of(raw, sp);
 	size_t stack = end ? end - sp : 0, kept = 0;

@@ -287,8 +287,10 @@ void *recorder_take(void *argument)
 	const struct session_options *options = &recorder->options;
 	recorder->taker_tid = gettid();
 	holder_init(&recorder->taker.holder, recorder->target,
-		    !options->nonblocking && options->stop == STOP_AUTO &&
+		    !options->nonblocking && options->stop != STOP_PTRACE &&
 			    options->unwinder != UNWINDER_PTRACE);
+	if (recorder->taker.holder.wanted)
+		interrupts_init(&recorder->taker);
 	if (begin(recorder)) {
 		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
 		if (recorder->taker.holder.wanted && recorder->schedule.period_ns < AHEAD_NS)
@@ -307,6 +309,7 @@ void *recorder_take(void *argument)
 	for (size_t i = 0; i < recorder->slots.count; i++)
 		hold_release(&recorder->slots.slots[i]->hold);
 	holder_release(&recorder->taker.holder);
+	interrupter_free(recorder->taker.interrupter);
 	tracer_free(recorder->taker.tracer);
 	return NULL;
 }

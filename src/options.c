@@ -78,8 +78,9 @@ static const struct argp_option precord_options[] = {
 	{ "title", KEY_TITLE, "TEXT", 0, "Title of the SVG", 4 },
 	{ "min-width", KEY_MIN_WIDTH, "PCT", 0, "Leave out boxes below this share of all samples;"
 	  " default 0.1 per cent", 4 },
-	{ "stop", KEY_STOP, "KIND", 0, "How a running thread is kept still while it is copied: auto"
-	  " (default), by taking its CPU where the kernel tells its registers; or ptrace", 8 },
+	{ "stop", KEY_STOP, "KIND", 0, "How a running thread is kept still while it is copied: by"
+	  " an interrupt of its CPU; by taking that (cpu); or by ptrace; where one cannot be, by the next."
+	  " Default: auto, as suits the rate", 8 },
 	{ "capture", KEY_CAPTURE, "FILE", 0, "Write the raw samples, too, to be replayed without"
 	  " the process (debugging)", 8 },
 	{ 0 },
@@ -198,6 +199,8 @@ static enum stop_choice choose_stop(const struct argp_state *state, const char *
 {
 	static const char *const names[] = {
 		[STOP_AUTO] = "auto",
+		[STOP_INTERRUPT] = "interrupt",
+		[STOP_CPU] = "cpu",
 		[STOP_PTRACE] = "ptrace",
 		NULL,
 	};

@@ -117,6 +117,14 @@ bool MUST_CHECK module_open(const struct target *target, const struct maps_line 
 			    size_t count, uint64_t limit, struct module **module,
 			    struct error *error);
 
+/* CLOCK_MONOTONIC */
+static inline uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* alarm.c: a timer that wakes the thread that made it from its wait for SIGCHLD. */
 struct alarm {
 	timer_t timer;

@@ -293,6 +293,47 @@ uint64_t switch_log_position(const struct switch_log *log);
  */
 uint64_t switch_log_off_cpu(const struct switch_log *log, const struct thread_switch *out);
 
+/* ---- copies made in an interrupt: interrupt.c ------------------------------------------------ */
+
+/*
+ * Copies registers and memory of a thread that runs on another CPU, in an interrupt of that CPU.
+ * DENIED without CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); SYSTEM: the kernel cannot (before
+ * Linux 5.15). Takes 0.2 MB of the kernel's memory. The caller frees it.
+ */
+struct interrupter;
+bool MUST_CHECK interrupter_new(struct interrupter **interrupter, struct error *error);
+void interrupter_free(struct interrupter *interrupter); /* NULL accepted */
+
+/* The stack is copied from `red_zone` bytes below SP to its end: no more than INTERRUPT_BYTES, nor
+ * are all of the ranges. */
+enum { INTERRUPT_RANGES = 64, INTERRUPT_BYTES = 64 << 10 };
+struct interrupt_stack {
+	remote_addr end;
+	size_t red_zone;
+};
+
+enum interrupt_result {
+	INTERRUPT_COPIED,
+	INTERRUPT_ANOTHER, /* another thread runs on that CPU */
+	INTERRUPT_LARGE,   /* too much */
+	INTERRUPT_MISSING, /* not all of it is in memory: nothing can be used */
+	INTERRUPT_FAILED,  /* there is no such CPU, or the kernel does not do it */
+};
+
+/*
+ * Some microseconds of that CPU, some tens of the caller's; he is on another CPU. *took_ns: from
+ * the request to the answer, so no less than the thread stood still; undefined unless COPIED.
+ */
+enum interrupt_result interrupter_copy(struct interrupter *interrupter, pid_t tid, int cpu,
+				       const struct interrupt_stack *stack,
+				       const struct target_range *ranges, size_t count,
+				       uint64_t *took_ns);
+
+/* What was copied last: registers without fs_base; bytes of the stack; those of range `number`. */
+void interrupter_registers(const struct interrupter *interrupter, struct registers *registers);
+const uint8_t *interrupter_stack(const struct interrupter *interrupter);
+const uint8_t *interrupter_range(const struct interrupter *interrupter, size_t number);
+
 /* ---- without stopping: watch.c ------------------------------------------------------------ */
 
 /* Hears of the end of a process and of its exec without tracing it. All calls from one thread,

@@ -295,13 +295,6 @@ static bool digest(struct tracer *tracer, struct traced *thread, int status)
 	return true;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /*
  * A stop that PTRACE_INTERRUPT made, and that was waited for. Linux kernel/signal.c,
  * do_jobctl_trap: it is told as CLD_STOPPED without a signal; that of a signal, and exec, are

@@ -76,13 +76,6 @@ enum tracer_event watcher_poll(struct watcher *watcher)
 	return other ? TRACER_EXEC : TRACER_NOTHING;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* True when it was woken up. */
 static bool forget_wakes(struct watcher *watcher)
 {
