@@ -32,7 +32,7 @@ _precord()
 	case $previous in
 	--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")) ;;
 	--join) COMPREPLY=($(compgen -W 'auto native-id fs-base rbx pthread-tid' -- "$current")) ;;
-	--stop) COMPREPLY=($(compgen -W 'auto ptrace' -- "$current")) ;;
+	--stop) COMPREPLY=($(compgen -W 'auto interrupt cpu ptrace' -- "$current")) ;;
 	--unwinder) COMPREPLY=($(compgen -W 'snapshot ptrace' -- "$current")) ;;
 	--native-threads) COMPREPLY=($(compgen -W 'yes no' -- "$current")) ;;
 	--mode) COMPREPLY=($(compgen -W 'running wall' -- "$current")) ;;

@@ -28,7 +28,7 @@ _arguments -s -S \
 	'--color=[when to colour]:color:(auto always never)' \
 	'--join=[evidence that ties OS threads to Python threads]:join:(auto native-id fs-base rbx pthread-tid)' \
 	'--unwinder=[what is unwound]:unwinder:(snapshot ptrace)' \
-	'--stop=[how a thread is kept still]:stop:(auto ptrace)' \
+	'--stop=[how a thread is kept still]:stop:(auto interrupt cpu ptrace)' \
 	'(-q --quiet)'{-q,--quiet}'[errors only]' \
 	'(-v --verbose)'{-v,--verbose}'[more messages]' \
 	'*--debug=[much more about one area]:debug:(target unwind python sample symbolize cython pause all)' \

@@ -7,7 +7,7 @@
  *
  * Measured beside holding it by its CPU (sample/hold.h; 70 frames, a virtual machine with 2 CPUs,
  * where an interrupt of another CPU takes 16 us to arrive): what a sample takes from the target is
- * 30 instead of 57 us at 100 Hz, 24 instead of 41 at 1000, 14 instead of 28 at 10,000. Of our own
+ * 20 instead of 57 us at 100 Hz, 24 instead of 41 at 1000, 13 instead of 28 at 10,000. Of our own
  * CPU time it takes 15 us more, on another CPU. So it is done where samples are few, when that does
  * not matter, and where they are so many that the target is slowed down most.
  */

@@ -34,7 +34,6 @@ struct recorder {
 	struct watcher *watcher; /* --nonblocking: instead of a tracer */
 	struct slots slots;
 	struct schedule schedule;
-	uint64_t alarmed_ticks; /* for which the worker had set the alarm */
 	uint64_t joined_ns, watched_ns;
 	uint64_t listed_ns; /* of the list of threads that are all traced, or watched */
 	size_t first_slot;  /* where a tick begins: with those that the last one had no room for */
@@ -46,10 +45,8 @@ struct recorder {
 	_Atomic uint64_t epoch; /* how often the target has executed another program */
 	_Atomic uint64_t late, gone, torn, uninterruptible, dropped;
 	_Atomic uint64_t ticks;
-	_Atomic(struct alarm_ring *) alarms; /* by which the worker wakes the taker; NULL: none */
-	_Atomic uint64_t next_tick;	     /* after the one that the taker sleeps for */
-	_Atomic int taker_cpu;		     /* -1: not known yet */
-	_Atomic bool taker_follows;	     /* ... it is there for a thread that runs there */
+	_Atomic int taker_cpu;	    /* -1: not known yet */
+	_Atomic bool taker_follows; /* ... it is there for a thread that runs there */
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;
 	_Atomic remote_addr main_stack_end;
@@ -71,7 +68,6 @@ struct recorder {
 	struct profile_counts counts;
 	struct capture *capture;
 	uint64_t worker_epoch, opened_ns;
-	uint64_t alarms_end; /* the ticks before this one have their alarms */
 	uint64_t seen_threads;
 	uint32_t pauses[PAUSE_BUCKETS + 1]; /* the last: longer */
 	uint64_t pause_count, pause_max_ns;

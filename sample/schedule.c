@@ -22,11 +22,11 @@ static uint64_t random_of(const struct schedule *schedule, uint64_t tick)
 	return x ^ x >> 31;
 }
 
-uint64_t schedule_at(const struct schedule *schedule, uint64_t tick)
+uint64_t schedule_following(const struct schedule *schedule)
 {
 	uint64_t period = schedule->period_ns, quarter = period / 4;
-	uint64_t jitter = quarter ? random_of(schedule, tick) % (2 * quarter) : 0;
-	return schedule->start_ns + tick * period + jitter - quarter;
+	uint64_t jitter = quarter ? random_of(schedule, schedule->tick) % (2 * quarter) : 0;
+	return schedule->start_ns + schedule->tick * period + jitter - quarter;
 }
 
 uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *late)
@@ -36,7 +36,7 @@ uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *lat
 		*late += due - schedule->tick;
 		schedule->tick = due;
 	}
-	uint64_t deadline = schedule_at(schedule, schedule->tick);
+	uint64_t deadline = schedule_following(schedule);
 	schedule->tick++;
 	return deadline;
 }

@@ -21,8 +21,7 @@ void schedule_init(struct schedule *schedule, double rate, uint64_t now_ns);
  */
 uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *late);
 
-/* The deadline of a tick; of schedule->tick: what schedule_next will tell if nothing is late by
- * then. Any thread may ask, once the schedule has begun. */
-uint64_t schedule_at(const struct schedule *schedule, uint64_t tick);
+/* What that will tell next, if nothing is late by then. */
+uint64_t schedule_following(const struct schedule *schedule);
 
 #endif

@@ -21,7 +21,6 @@
 static const uint64_t JOIN_NS = 20000000;  /* between two looks for threads that nobody knows */
 static const uint64_t WATCH_NS = 20000000; /* between two looks for exec ... */
 static const uint64_t EXEC_NS = 2000000;   /* ... and before there is Python */
-static const uint64_t AHEAD_NS = 500000;   /* between ticks; slower, no alarm is set ahead */
 
 static void notify(struct recorder *recorder)
 {
@@ -220,14 +219,9 @@ static void sleep_until(struct recorder *recorder, uint64_t deadline)
 			watch(recorder);
 		return;
 	}
-	const uint64_t next = recorder->schedule.tick;
-	const uint64_t following = schedule_at(&recorder->schedule, next);
-	const struct alarm_ring *alarms = recorder->alarms;
-	const bool alarmed = alarms && alarm_ring_has(alarms, next - 1, deadline);
-	recorder->alarmed_ticks += alarmed;
-	atomic_store(&recorder->next_tick, next);
+	uint64_t following = schedule_following(&recorder->schedule);
 	while (!atomic_load(&recorder->stop) &&
-	       tracer_sleep(recorder->taker.tracer, deadline, following, alarmed))
+	       tracer_sleep(recorder->taker.tracer, deadline, following))
 		poll_events(recorder);
 	if (atomic_load(&recorder->stop))
 		poll_events(recorder);
@@ -293,8 +287,6 @@ void *recorder_take(void *argument)
 		interrupts_init(&recorder->taker);
 	if (begin(recorder)) {
 		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
-		if (recorder->taker.holder.wanted && recorder->schedule.period_ns < AHEAD_NS)
-			atomic_store(&recorder->alarms, alarm_ring_new());
 		while (!atomic_load(&recorder->stop)) {
 			uint64_t late = 0;
 			uint64_t deadline =

@@ -6,7 +6,6 @@
  */
 #include "sample/recording.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,6 @@
 
 static const uint64_t REOPEN_NS = 10000000;  /* between two tries to find an interpreter */
 static const uint64_t RENAME_NS = 500000000; /* between two looks for a thread's name */
-static const uint64_t SOON_NS = 50000;	     /* no time to set an alarm */
 enum {
 	PATIENCE_MS = 20,	 /* the taker waits to hear what is known of the first samples */
 	PATIENCE_LATER_MS = 200, /* to wake takes as long as to decode three samples */
@@ -265,30 +263,6 @@ static void follow_taker(struct recorder *recorder, size_t waiting, struct place
 		placement_stay_on(placement, -1);
 }
 
-/*
- * A taker that holds a thread is on that thread's CPU, where its alarms would come as interrupts,
- * at the thread's expense: 8 of 20 us in a virtual machine. So they are set here, on another CPU,
- * as far ahead as this thread may sleep or lag behind; not while it lags behind more.
- */
-static void set_alarms(struct recorder *recorder, size_t waiting)
-{
-	struct alarm_ring *alarms = atomic_load(&recorder->alarms);
-	if (!alarms || waiting >= QUEUE_LAG || !atomic_load(&recorder->taker_follows) ||
-	    sched_getcpu() == atomic_load(&recorder->taker_cpu))
-		return;
-	/* One more: that number's alarm may be the one that it sleeps for. */
-	const uint64_t next = atomic_load(&recorder->next_tick), end = next + ALARMS_AHEAD - 1;
-	if (recorder->alarms_end > next + ALARMS_AHEAD / 2)
-		return;
-	for (uint64_t i = recorder->alarms_end > next ? recorder->alarms_end : next; i < end; i++) {
-		const uint64_t at = schedule_at(&recorder->schedule, i);
-		/* One that is past goes off at once, for nothing. */
-		if (at > clock_now_ns() + SOON_NS)
-			alarm_ring_set(alarms, i, at);
-	}
-	recorder->alarms_end = end;
-}
-
 void *recorder_work(void *argument)
 {
 	struct recorder *recorder = argument;
@@ -304,7 +278,6 @@ void *recorder_work(void *argument)
 		if (closed)
 			return NULL;
 		follow_taker(recorder, waiting, &placement, &calm);
-		set_alarms(recorder, waiting);
 		pthread_mutex_lock(&recorder->lock);
 		try_open(recorder);
 		if (found && entry.raw)

@@ -125,16 +125,6 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* alarm.c: a timer that wakes the thread that made it from its wait for SIGCHLD. */
-struct alarm {
-	timer_t timer;
-	_Atomic uint64_t at; /* for when it was set last; 0: it could not be */
-};
-
-bool alarm_make(struct alarm *alarm);
-void alarm_end(struct alarm *alarm);
-bool alarm_set(struct alarm *alarm, uint64_t at);
-
 /* tracer.c: how often tracer_sleep has asked the kernel for reports, which takes the longer, the
  * more threads are traced. */
 struct tracer;

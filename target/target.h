@@ -227,30 +227,10 @@ enum tracer_event tracer_poll(struct tracer *tracer, pid_t *tid, int *status);
 /*
  * Sleeps until the deadline (CLOCK_MONOTONIC, ns) or until a traced thread reports something.
  * SIGCHLD must be blocked in every thread of ours. `following_ns`: the deadline of the sleep after
- * this one, or 0: with it known, the CPU comes to rest sooner. `alarmed`: an alarm for the deadline
- * has been set already, see alarm_ring_has. True: there may be something to poll, or a tenth of a
- * second of a longer sleep is over; false: the deadline has come.
+ * this one, or 0: with it known, the CPU comes to rest sooner. True: there may be something to
+ * poll, or a tenth of a second of a longer sleep is over; false: the deadline has come.
  */
-bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns, bool alarmed);
-
-/* ---- alarms that another thread sets: alarm.c ------------------------------------------------ */
-
-/*
- * Alarms for the next sleeps of the tracer's thread, which makes the ring; NULL where the kernel
- * does not give us so many timers, or they would be more than a quarter of those that the user may
- * have. Any thread may set them, one at a time, for less than ALARMS_AHEAD sleeps after the one
- * under way: the interrupt comes on the CPU where that is done, and the tracer's own is spared it.
- */
-enum { ALARMS_AHEAD = 128 };
-
-struct alarm_ring;
-struct alarm_ring *alarm_ring_new(void);
-void alarm_ring_free(struct alarm_ring *ring);
-
-/* Sets the alarm of that number (modulo ALARMS_AHEAD), for a time (CLOCK_MONOTONIC, ns); and: it is
- * set for that time. */
-void alarm_ring_set(struct alarm_ring *ring, uint64_t number, uint64_t at);
-bool alarm_ring_has(const struct alarm_ring *ring, uint64_t number, uint64_t at);
+bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns);
 
 /* ---- context switches: switch_log.c ------------------------------------------------------- */
 

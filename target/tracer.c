@@ -37,7 +37,6 @@ enum {
 	SLEEP_LIMIT_NS = 100 * 1000 * 1000, /* should a SIGCHLD get lost, look then */
 	LOOK_NS = 20 * 1000 * 1000,	    /* and whatever was heard, look now and then */
 	DOUBT_NS = 2500, /* a traced thread: after a stop of ours, between two looks for others */
-	SURE_NS = 20 * 1000, /* before a deadline an alarm for it is still to come */
 	SPIN_NS = 60 * 1000, /* of spinning for a stop on another CPU */
 	SPIN_RESTS = 32,     /* stops without a spin after one in vain */
 };
@@ -49,6 +48,12 @@ struct traced {
 	bool unsure;		 /* may have stopped already: look before interrupting */
 	int signal;		 /* to be delivered on resuming */
 	enum tracer_event event; /* to be reported */
+};
+
+/* A timer that wakes this thread from its wait for SIGCHLD. */
+struct alarm {
+	timer_t timer;
+	uint64_t at; /* for when it was set last; 0: it could not be */
 };
 
 enum { ALARM_TICK, ALARM_SLEEP, ALARM_COUNT = ALARM_SLEEP + 2 };
@@ -124,14 +129,26 @@ static void set_event(struct tracer *tracer, struct traced *thread, enum tracer_
 /* Done without where they cannot be had. */
 static void make_alarms(struct tracer *tracer)
 {
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGCHLD};
+	event._sigev_un._tid = gettid();
 	while (tracer->alarm_count < ALARM_COUNT &&
-	       alarm_make(&tracer->alarms[tracer->alarm_count]))
+	       timer_create(CLOCK_MONOTONIC, &event, &tracer->alarms[tracer->alarm_count].timer) ==
+		       0)
 		tracer->alarm_count++;
 }
 
 static bool has_alarms(const struct tracer *tracer)
 {
 	return tracer->alarm_count == ALARM_COUNT;
+}
+
+static bool set_alarm(struct alarm *alarm, uint64_t at)
+{
+	const struct itimerspec when = {
+		.it_value = {(time_t)(at / 1000000000u), (long)(at % 1000000000u)}};
+	const bool set = timer_settime(alarm->timer, TIMER_ABSTIME, &when, NULL) == 0;
+	alarm->at = set ? at : 0;
+	return set;
 }
 
 static sigset_t sigchld(void)
@@ -165,7 +182,7 @@ void tracer_free(struct tracer *tracer)
 		return;
 	tracer_resume_all(tracer);
 	for (size_t i = 0; i < tracer->alarm_count; i++)
-		alarm_end(&tracer->alarms[i]);
+		timer_delete(tracer->alarms[i].timer);
 	free(tracer->threads);
 	free(tracer);
 }
@@ -347,7 +364,7 @@ static void wait_signal_or_alarm(struct tracer *tracer)
 static void wait_report_or_tick(struct tracer *tracer, uint64_t now)
 {
 	struct alarm *tick = &tracer->alarms[ALARM_TICK];
-	if (!has_alarms(tracer) || (now >= tick->at && !alarm_set(tick, now + TICK_NS))) {
+	if (!has_alarms(tracer) || (now >= tick->at && !set_alarm(tick, now + TICK_NS))) {
 		wait_signal(tracer, TICK_NS);
 		return;
 	}
@@ -585,7 +602,7 @@ static bool something_waits(struct tracer *tracer, uint64_t deadline_ns)
 static bool set_one(struct alarm alarms[2], uint64_t at, uint64_t other)
 {
 	return alarms[0].at == at || alarms[1].at == at ||
-	       alarm_set(&alarms[alarms[0].at == other], at);
+	       set_alarm(&alarms[alarms[0].at == other], at);
 }
 
 /*
@@ -604,7 +621,7 @@ uint64_t tracer_looks(const struct tracer *tracer)
 	return tracer->looks;
 }
 
-bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns, bool alarmed)
+bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t following_ns)
 {
 	for (;;) {
 		/* Looked at first: one SIGCHLD may stand for several reports. */
@@ -618,8 +635,7 @@ bool tracer_sleep(struct tracer *tracer, uint64_t deadline_ns, uint64_t followin
 			wait_signal(tracer, SLEEP_LIMIT_NS);
 			return true; /* the caller may have other reasons not to sleep on */
 		}
-		/* Set by the clock of another CPU, it may be over before the time is. */
-		if ((alarmed && left > SURE_NS) || set_alarms(tracer, deadline_ns, following_ns))
+		if (set_alarms(tracer, deadline_ns, following_ns))
 			wait_signal_or_alarm(tracer);
 		else
 			wait_signal(tracer, left);

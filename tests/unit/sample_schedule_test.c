@@ -17,7 +17,7 @@ static void deadlines_do_not_drift(void **state)
 	uint64_t late = 0, now = START;
 	schedule_init(&schedule, 1000, now);
 	for (uint64_t i = 1; i <= 100000; i++) {
-		uint64_t following = schedule_at(&schedule, schedule.tick);
+		uint64_t following = schedule_following(&schedule);
 		now = schedule_next(&schedule, now, &late);
 		assert_int_equal(now, following);
 		uint64_t exact = START + i * PERIOD;

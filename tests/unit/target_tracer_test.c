@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -261,7 +260,7 @@ static enum tracer_event await(struct tracer *tracer, enum tracer_event wanted, 
 			       int *status)
 {
 	uint64_t deadline = in_ms(10000);
-	while (tracer_sleep(tracer, deadline, 0, false)) {
+	while (tracer_sleep(tracer, deadline, 0)) {
 		enum tracer_event event;
 		while ((event = tracer_poll(tracer, tid, status)) != TRACER_NOTHING)
 			if (event == wanted)
@@ -347,7 +346,7 @@ static void a_storm_of_signals_is_delivered_in_full(void **state)
 		uint64_t deadline = in_ms(10000);
 		while (i % 100 == 99 && atomic_load(&shared->signals) < sent &&
 		       in_ms(0) < deadline) {
-			tracer_sleep(tracer, in_ms(1), 0, false);
+			tracer_sleep(tracer, in_ms(1), 0);
 			poll_all(tracer);
 		}
 		if (i % 100 == 99)
@@ -380,7 +379,7 @@ static void a_signal_to_another_thread_is_delivered_beside_stops(void **state)
 		tracer_resume(tracer, tids[1]);
 		uint64_t deadline = in_ms(10000);
 		while (atomic_load(&shared->signals) < round && in_ms(0) < deadline)
-			if (tracer_sleep(tracer, in_ms(0) + 100000, 0, false))
+			if (tracer_sleep(tracer, in_ms(0) + 100000, 0))
 				poll_all(tracer);
 		assert_int_equal(atomic_load(&shared->signals), round);
 	}
@@ -405,7 +404,7 @@ static void stops_that_were_waited_for_are_not_asked_about_each_time(void **stat
 		if (!tracer_stop(tracer, tids[1], PATIENCE_US, &registers, &error))
 			fail_msg("%s", error.message);
 		tracer_resume(tracer, tids[1]);
-		if (tracer_sleep(tracer, in_ms(0) + 50000, 0, false))
+		if (tracer_sleep(tracer, in_ms(0) + 50000, 0))
 			poll_all(tracer);
 	}
 	const uint64_t most = (in_ms(0) - begin) / (LOOK_US * UINT64_C(1000)) + 20;
@@ -444,14 +443,14 @@ static void a_stopped_process_stays_stopped_and_continues_on_sigcont(void **stat
 	kill(pid, SIGCONT);
 	uint64_t deadline = in_ms(10000);
 	while (!turns_on(&before) && in_ms(0) < deadline) {
-		tracer_sleep(tracer, in_ms(1), 0, false);
+		tracer_sleep(tracer, in_ms(1), 0);
 		poll_all(tracer);
 	}
 	assert_true(turns_on(&before));
 	/* And a stop while it is traced is kept as well. */
 	kill(pid, SIGSTOP);
 	for (int i = 0; i < 50; i++) {
-		tracer_sleep(tracer, in_ms(1), 0, false);
+		tracer_sleep(tracer, in_ms(1), 0);
 		poll_all(tracer);
 	}
 	before = atomic_load(&shared->turns);
@@ -486,7 +485,7 @@ static void a_thread_in_vfork_is_busy_within_patience_and_unharmed(void **state)
 	atomic_store(&shared->go, 1);
 	uint64_t deadline = in_ms(10000);
 	while (!turns_on(&before) && in_ms(0) < deadline) {
-		tracer_sleep(tracer, in_ms(5), 0, false);
+		tracer_sleep(tracer, in_ms(5), 0);
 		poll_all(tracer);
 	}
 	assert_true(turns_on(&before));
@@ -536,8 +535,7 @@ static void an_exec_is_reported_and_the_new_program_runs(void **state)
 	struct error error = {0};
 	uint64_t before_key, key;
 	int status;
-	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)),
-			 THREADS + 2);
+	assert_int_equal(seize_all(tracer, target, tids, sizeof(tids) / sizeof(*tids)), THREADS + 2);
 	assert_true(target_image_key(target, &before_key, &error));
 	atomic_store(&shared->go, 1);
 	assert_int_equal(await(tracer, TRACER_EXEC, &tid, &status), TRACER_EXEC);
@@ -705,14 +703,14 @@ static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
 	struct target *target = open_target(pid);
 	struct tracer *tracer = tracer_new(target);
 	uint64_t deadline = in_ms(20);
-	assert_false(tracer_sleep(tracer, deadline, 0, false));
+	assert_false(tracer_sleep(tracer, deadline, 0));
 	assert_true(in_ms(0) >= deadline);
 	/* Also with the following one known, and when it turns out to be another. */
 	uint64_t following = in_ms(1);
 	for (int round = 0; round < 100; round++) {
 		deadline = round % 7 == 3 ? following + 500000 : following;
 		following = deadline + 500000;
-		assert_false(tracer_sleep(tracer, deadline, following, false));
+		assert_false(tracer_sleep(tracer, deadline, following));
 		uint64_t now = in_ms(0);
 		assert_true(now >= deadline);
 		if (following < now)
@@ -720,86 +718,8 @@ static void sleep_ends_at_the_deadline_when_nothing_comes(void **state)
 	}
 	/* The alarm of the one that nobody waited for is not the end of a longer sleep. */
 	deadline = in_ms(20);
-	assert_false(tracer_sleep(tracer, deadline, 0, false));
+	assert_false(tracer_sleep(tracer, deadline, 0));
 	assert_true(in_ms(0) >= deadline);
-	tracer_free(tracer);
-	target_free(target);
-	end(pid);
-}
-
-struct setter {
-	struct alarm_ring *ring;
-	uint64_t number, at;
-};
-
-static void *set_alarm(void *argument)
-{
-	const struct setter *setter = argument;
-	alarm_ring_set(setter->ring, setter->number, setter->at);
-	return NULL;
-}
-
-struct waker {
-	pthread_t sleeper;
-	uint64_t at;
-};
-
-static void *wake(void *argument)
-{
-	const struct waker *waker = argument;
-	const struct timespec at = {(time_t)(waker->at / 1000000000u),
-				    (long)(waker->at % 1000000000u)};
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-	pthread_kill(waker->sleeper, SIGCHLD);
-	return NULL;
-}
-
-static void alarms_leave_timers_to_others(void **state)
-{
-	(void)state;
-	struct rlimit limit, few;
-	assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
-	few = limit;
-	few.rlim_cur = 2 * ALARMS_AHEAD;
-	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &few), 0);
-	assert_null(alarm_ring_new());
-	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
-}
-
-static void an_alarm_set_by_another_thread_ends_the_sleep(void **state)
-{
-	(void)state;
-	struct alarm_ring *ring = alarm_ring_new();
-	if (!ring) {
-		printf("skipped: the user may have too few timers here\n");
-		skip();
-	}
-	pid_t pid = start(spin_body);
-	struct target *target = open_target(pid);
-	struct tracer *tracer = tracer_new(target);
-	/* Once around: the alarm of a number is set anew. */
-	for (uint64_t number = 0; number < ALARMS_AHEAD + 8; number += 4) {
-		struct setter setter = {ring, number, in_ms(1)};
-		assert_false(alarm_ring_has(ring, number, setter.at));
-		pthread_t thread;
-		assert_int_equal(pthread_create(&thread, NULL, set_alarm, &setter), 0);
-		pthread_join(thread, NULL);
-		assert_true(alarm_ring_has(ring, number, setter.at));
-		assert_false(alarm_ring_has(ring, number, setter.at + 1));
-		assert_false(alarm_ring_has(ring, number + 1, setter.at));
-		assert_false(tracer_sleep(tracer, setter.at, 0, true));
-		assert_true(in_ms(0) >= setter.at);
-	}
-	alarm_ring_free(ring);
-	alarm_ring_free(NULL);
-	/* Nobody has set one after all: the sleep sets none of its own, and lasts until it hears
-	 * something. */
-	struct waker waker = {pthread_self(), in_ms(40)};
-	pthread_t thread;
-	assert_int_equal(pthread_create(&thread, NULL, wake, &waker), 0);
-	assert_false(tracer_sleep(tracer, in_ms(5), 0, true));
-	assert_true(in_ms(0) >= waker.at);
-	pthread_join(thread, NULL);
 	tracer_free(tracer);
 	target_free(target);
 	end(pid);
@@ -836,8 +756,6 @@ int main(void)
 		TEST(a_killed_tracer_leaves_the_target_as_it_was),
 		TEST(a_thread_just_resumed_counts_as_running),
 		TEST(sleep_ends_at_the_deadline_when_nothing_comes),
-		TEST(an_alarm_set_by_another_thread_ends_the_sleep),
-		TEST(alarms_leave_timers_to_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
