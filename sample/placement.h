@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The scheduling of our own threads. A taker that holds a thread (sample/hold.h) is on that
- * thread's CPU, and the worker off it; one that interrupts it there is off it, too. One that stops threads by ptrace is not pinned: on the
- * target's own CPU it would push the target to another one at each resume (the scheduler wakes it
- * on an idle CPU), which cost 7 % of its speed more than the pauses do. Let alone, the two settle
- * on different CPUs. The worker stays on the taker's then: a target's CPU that is idle in a pause
- * would pull it over, and the target then waits for it.
+ * thread's CPU, and the worker off it. One that copies a thread in an interrupt is off its CPU, and
+ * the worker stays on the taker's, as with one that stops threads by ptrace: a target's CPU that is
+ * idle in a pause would pull the worker over, and the target then waits for it. For ptrace the
+ * taker is not pinned: on the target's own CPU it would push the target to another one at each
+ * resume (the scheduler wakes it on an idle CPU), which cost 7 % of its speed more than the pauses
+ * do. Let alone, the two settle on different CPUs.
  */
 #ifndef SAMPLE_PLACEMENT_H
 #define SAMPLE_PLACEMENT_H
