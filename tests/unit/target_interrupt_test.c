@@ -20,7 +20,7 @@
 
 #include "target/target.h"
 
-enum { ENOUGH = 200, TRIES = 20000, WORDS = 512, RED_ZONE = 128, LARGE = INTERRUPT_BYTES };
+enum { ENOUGH = 200, TRIES = 20000, WORDS = 512, RED_ZONE = 128, LARGE = INTERRUPT_BYTES, LOOP_SIZE = 16 };
 static const char INNER[] = "PDUMP_TEST_IN_A_NAMESPACE";
 static const uint64_t R15 = 0x1234567887654321, GUARD = 0xfeedbeeffeedbeef;
 
@@ -28,6 +28,7 @@ static const uint64_t R15 = 0x1234567887654321, GUARD = 0xfeedbeeffeedbeef;
 struct facts {
 	volatile uint64_t first, second; /* counted up, one after the other */
 	volatile uint64_t stack_end;
+	volatile uint64_t loop; /* where it runs */
 	uint64_t words[WORDS];
 };
 
@@ -55,13 +56,17 @@ static void run(struct facts *facts)
 		facts->words[i] = i; /* so that they are in its memory */
 	facts->stack_end = (uint64_t)(uintptr_t)(words + 4);
 	__asm__ volatile("movq %[known], %%r15\n"
+			 "leaq 1f(%%rip), %%rcx\n"
+			 "movq %%rcx, %c[loop](%[facts])\n"
+			 "xorl %%ecx, %%ecx\n"
 			 "1: incq %%rcx\n"
 			 "movq %%rcx, (%[facts])\n"
 			 "movq %%rcx, 8(%[facts])\n"
 			 "jmp 1b\n"
 			 :
-			 : [known] "r"(R15), [facts] "r"(facts), "c"(0), "m"(words)
-			 : "r15", "memory");
+			 : [known] "r"(R15), [facts] "r"(facts),
+			   [loop] "i"(offsetof(struct facts, loop)), "m"(words)
+			 : "rcx", "r15", "memory");
 	abort();
 }
 
@@ -145,8 +150,8 @@ static void check_copy(struct runner *runner)
 	interrupter_registers(interrupter, &registers);
 	assert_int_equal(registers.value[REGISTER_R15], R15);
 	assert_int_equal(registers.known, (1u << REGISTER_COUNT) - 1);
-	const uint64_t pc = registers.value[REGISTER_RIP], start = (uint64_t)(uintptr_t)run;
-	assert_true(pc >= start && pc < start + 512);
+	assert_in_range(registers.value[REGISTER_RIP], runner->facts->loop,
+			runner->facts->loop + LOOP_SIZE);
 	/* One moment: the second is what the first is, or what it was before; and RCX is the first,
 	 * or what it becomes next. */
 	uint64_t counts[2], words[WORDS], guard;
