@@ -24,8 +24,10 @@ static const uint64_t OTHER_NS = 6000;	     /* more is not done while a thread w
 static const uint64_t SETTLED_NS = 300000;   /* it has been on this CPU for so long */
 static const uint64_t SWITCH_NS = 100000;    /* between a switch and a thread that does something */
 
-/* RAX of a thread whose system call is under way (Linux arch/x86/entry). */
-static const uint64_t UNDER_WAY = (uint64_t)-ENOSYS;
+bool hold_call_is_under_way(const struct registers *registers)
+{
+	return registers->value[REGISTER_RAX] == (uint64_t)-ENOSYS;
+}
 
 void holder_init(struct holder *holder, const struct target *target, bool wanted)
 {
@@ -178,8 +180,7 @@ bool hold_begin(struct holder *holder, struct hold *hold, struct thread_switch *
 	if (last->runnable && follow(holder, last) && !switch_log_last(hold->log, last))
 		return false;
 	last->registers.fs_base = hold->fs_base;
-	/* In exit or execve its memory may be another thread's or program's already. */
-	return !last->on_cpu && last->registers.value[REGISTER_RAX] != UNDER_WAY;
+	return !last->on_cpu && !hold_call_is_under_way(&last->registers);
 }
 
 static uint64_t pause_of(const struct holder *holder, const struct hold *hold)

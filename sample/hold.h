@@ -73,6 +73,10 @@ uint64_t hold_position(const struct hold *hold);
 /* True when the log alone tells that the thread runs or waits for a CPU. */
 bool hold_runs(const struct holder *holder, struct hold *hold);
 
+/* It is in a system call, by RAX (Linux arch/x86/entry): in exit or execve its memory may be
+ * another thread's or program's already. */
+bool hold_call_is_under_way(const struct registers *registers);
+
 /*
  * Is the thread still? Then *last tells since when and with which registers, fs_base included (else
  * it is undefined). It may be on another CPU: then the taker goes there. Runs in the pause.

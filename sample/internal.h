@@ -52,8 +52,8 @@ struct raw_sample {
 	bool frozen; /* though live, nothing is read any more: it has run on */
 	pid_t tid;
 	uint64_t time_ns; /* CLOCK_MONOTONIC at the stop */
-	/* How long the thread was stopped, or was held for the sample before; 0: not known, or it
-	 * was neither. */
+	/* How long the thread was stopped, or was held for the sample before, or until its interrupt
+	 * was answered; 0: not known, or none of these. */
 	uint64_t pause_ns;
 	uint32_t allocations; /* made in the pause: none, but for new code objects */
 	struct registers registers;

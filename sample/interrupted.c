@@ -13,7 +13,6 @@
  */
 #include "sample/internal.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -24,10 +23,6 @@ enum {
 	MANY_MISSES = 8, /* in a row, from which on it is only tried now and then */
 	TRY_EACH = 16,
 };
-
-/* RAX of a thread whose system call is under way (Linux arch/x86/entry): in exit or execve its
- * memory may be another thread's or program's already. */
-static const uint64_t UNDER_WAY = (uint64_t)-ENOSYS;
 
 static bool are_wanted(const struct session_options *options)
 {
@@ -94,7 +89,7 @@ static bool understand(struct taker *taker, struct thread_slot *slot, struct raw
 	raw->registers.fs_base = slot->hold.fs_base;
 	const remote_addr sp = raw->registers.value[REGISTER_RSP];
 	/* Elsewhere than on the stack that it was on? */
-	if (raw->registers.value[REGISTER_RAX] == UNDER_WAY || sp >= end ||
+	if (hold_call_is_under_way(&raw->registers) || sp >= end ||
 	    take_stack_size(taker, slot, &raw->registers, &sure) != end - sp || !sure)
 		return false;
 	slot->copied_stack = (struct target_range){sp - TAKE_RED_ZONE, end - sp + TAKE_RED_ZONE};
