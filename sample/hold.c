@@ -24,10 +24,8 @@ static const uint64_t OTHER_NS = 6000;	     /* more is not done while a thread w
 static const uint64_t SETTLED_NS = 300000;   /* it has been on this CPU for so long */
 static const uint64_t SWITCH_NS = 100000;    /* between a switch and a thread that does something */
 
-bool hold_call_is_under_way(const struct registers *registers)
-{
-	return registers->value[REGISTER_RAX] == (uint64_t)-ENOSYS;
-}
+/* RAX of a thread whose system call is under way (Linux arch/x86/entry). */
+static const uint64_t UNDER_WAY = (uint64_t)-ENOSYS;
 
 void holder_init(struct holder *holder, const struct target *target, bool wanted)
 {
@@ -157,9 +155,9 @@ bool hold_runs(const struct holder *holder, struct hold *hold)
  * To the CPU that it runs on, where it cannot run while we do. One that has got it but now (it
  * sleeps and wakes all the time) may be elsewhere the next time.
  */
-static bool follow(struct holder *holder, const struct thread_switch *last)
+static bool follow(struct holder *holder, const struct hold *hold, const struct thread_switch *last)
 {
-	if (holder->interrupts) {
+	if (hold->interrupted) {
 		if (holder->may_follow && !last->on_cpu && last->cpu == sched_getcpu())
 			holder->leave = last->cpu;
 		return false;
@@ -177,10 +175,11 @@ bool hold_begin(struct holder *holder, struct hold *hold, struct thread_switch *
 	holder->running++;
 	if (!hold->trusted || !switch_log_last(hold->log, last))
 		return false;
-	if (last->runnable && follow(holder, last) && !switch_log_last(hold->log, last))
+	if (last->runnable && follow(holder, hold, last) && !switch_log_last(hold->log, last))
 		return false;
 	last->registers.fs_base = hold->fs_base;
-	return !last->on_cpu && !hold_call_is_under_way(&last->registers);
+	/* In exit or execve its memory may be another thread's or program's already. */
+	return !last->on_cpu && last->registers.value[REGISTER_RAX] != UNDER_WAY;
 }
 
 static uint64_t pause_of(const struct holder *holder, const struct hold *hold)
@@ -244,5 +243,5 @@ void hold_release(struct hold *hold)
 	hold->log = NULL;
 	hold->stops = 0;
 	hold->checked_ns = 0;
-	hold->trusted = hold->ours = false;
+	hold->trusted = hold->ours = hold->interrupted = false;
 }

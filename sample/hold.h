@@ -26,6 +26,7 @@ struct hold {
 	struct switch_log *log; /* NULL: not followed (yet) */
 	bool refused;		/* it cannot be followed, or is not worth it */
 	bool trusted;		/* the log has told the registers that ptrace did */
+	bool interrupted;	/* it is copied from another CPU: its own is left, not followed */
 	pid_t tid;
 	unsigned stops;	  /* it was stopped that often */
 	uint64_t fs_base; /* then; the log does not tell it */
@@ -46,7 +47,6 @@ struct holder {
 	uint64_t late; /* by how much ticks were late and what was lost, less those on time */
 	uint64_t stay_until_ns; /* until then the taker goes to nobody's CPU */
 	bool may_follow;
-	bool interrupts;     /* threads are copied from another CPU: theirs is left, not followed */
 	int leave;	     /* the CPU that is left when the tick is over; -1: none */
 	uint64_t held, lost; /* samples taken so; those that ran on meanwhile */
 };
@@ -72,10 +72,6 @@ uint64_t hold_position(const struct hold *hold);
 
 /* True when the log alone tells that the thread runs or waits for a CPU. */
 bool hold_runs(const struct holder *holder, struct hold *hold);
-
-/* It is in a system call, by RAX (Linux arch/x86/entry): in exit or execve its memory may be
- * another thread's or program's already. */
-bool hold_call_is_under_way(const struct registers *registers);
 
 /*
  * Is the thread still? Then *last tells since when and with which registers, fs_base included (else

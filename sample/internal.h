@@ -50,10 +50,11 @@ struct raw_sample {
 	struct memory_reader reader; /* first: see raw_sample_read */
 	const struct target *live;
 	bool frozen; /* though live, nothing is read any more: it has run on */
+	bool holed;  /* some of what was predicted is gone */
 	pid_t tid;
 	uint64_t time_ns; /* CLOCK_MONOTONIC at the stop */
-	/* How long the thread was stopped, or was held for the sample before, or until its interrupt
-	 * was answered; 0: not known, or none of these. */
+	/* How long the thread was stopped, or was held for the sample before, or until its
+	 * interrupt was answered; 0: not known, or none of these. */
 	uint64_t pause_ns;
 	uint32_t allocations; /* made in the pause: none, but for new code objects */
 	struct registers registers;
@@ -242,7 +243,8 @@ struct thread_slot {
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
 	uint64_t copied_ns;		  /* when that was */
 	struct hold hold;
-	unsigned misses; /* copies in an interrupt in which something was missing, in a row */
+	unsigned misses; /* tries to copy it in an interrupt that gave nothing, in a row; and then,
+			    the samples without one */
 	struct python_recent recent;	   /* --nonblocking */
 	struct noted_wait *noted;	   /* --kernel: NULL: it has not been seen to be blocked */
 	struct stopped_call *stopped_call; /* or NULL */
@@ -368,7 +370,7 @@ struct taker {
 	const struct session_options *options;
 	struct holder holder;
 	struct interrupter *interrupter; /* NULL: none */
-	uint64_t interrupted, missed; /* samples taken so; those in which something was missing */
+	uint64_t interrupted, missed;	 /* samples taken so; tries that gave nothing */
 	struct join join;
 	remote_addr main_stack_end;
 	unsigned pass; /* pdump: how often it has looked already */

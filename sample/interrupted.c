@@ -2,8 +2,8 @@
 /*
  * A running thread that is copied in an interrupt of its CPU (target/interrupt.c): nobody stops it,
  * and nobody takes its CPU. What is to be copied has to be known before, from its last samples; a
- * copy in which anything is missing is dropped, and the thread held or stopped instead, which tells
- * for the next time.
+ * copy in which anything is missing is dropped, and the thread stopped instead, which tells for the
+ * next time. One that cannot be copied so again and again is held by its CPU.
  *
  * Measured beside holding it by its CPU (sample/hold.h; 70 frames, a virtual machine with 2 CPUs,
  * where an interrupt of another CPU takes 16 us to arrive): what a sample takes from the target is
@@ -20,8 +20,8 @@
 
 static const double FEW = 500, MANY = 2000; /* samples a second; between them it is not done */
 enum {
-	MANY_MISSES = 8, /* in a row, from which on it is only tried now and then */
-	TRY_EACH = 16,
+	MANY_MISSES = 8, /* in a row: then the thread is held for so many samples ... */
+	HELD_SAMPLES = 1000,
 };
 
 static bool are_wanted(const struct session_options *options)
@@ -40,12 +40,16 @@ void interrupts_init(struct taker *taker)
 		taker->interrupter = NULL;
 		log_debug("sample", "%s", error.message);
 	}
-	taker->holder.interrupts = taker->interrupter != NULL;
 }
 
 static bool is_worth_it(struct thread_slot *slot)
 {
-	return slot->misses < MANY_MISSES || ++slot->misses % TRY_EACH == 0;
+	if (slot->copied_stack.size == 0 || slot->copied_stack.size > INTERRUPT_BYTES ||
+	    !slot->prediction.with_stack || slot->prediction.span_count > INTERRUPT_RANGES)
+		return false;
+	if (slot->misses >= MANY_MISSES && ++slot->misses > MANY_MISSES + HELD_SAMPLES)
+		slot->misses = 0;
+	return slot->misses < MANY_MISSES;
 }
 
 /* Where it runs: on another CPU than this one. */
@@ -89,8 +93,7 @@ static bool understand(struct taker *taker, struct thread_slot *slot, struct raw
 	raw->registers.fs_base = slot->hold.fs_base;
 	const remote_addr sp = raw->registers.value[REGISTER_RSP];
 	/* Elsewhere than on the stack that it was on? */
-	if (hold_call_is_under_way(&raw->registers) || sp >= end ||
-	    take_stack_size(taker, slot, &raw->registers, &sure) != end - sp || !sure)
+	if (sp >= end || take_stack_size(taker, slot, &raw->registers, &sure) != end - sp || !sure)
 		return false;
 	slot->copied_stack = (struct target_range){sp - TAKE_RED_ZONE, end - sp + TAKE_RED_ZONE};
 	raw->stopped = raw->frozen = true;
@@ -118,9 +121,10 @@ static bool copy(struct taker *taker, struct thread_slot *slot, int cpu, struct 
 bool take_interrupted(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw)
 {
 	int cpu;
-	if (!taker->interrupter || slot->copied_stack.size == 0 ||
-	    slot->copied_stack.size > INTERRUPT_BYTES || !slot->prediction.with_stack ||
-	    !is_worth_it(slot) || !find_cpu(slot, &cpu))
+	if (!taker->interrupter)
+		return false;
+	slot->hold.interrupted = is_worth_it(slot);
+	if (!slot->hold.interrupted || !find_cpu(slot, &cpu))
 		return false;
 	const uint64_t codes = python_known_codes_added(taker->known);
 	if (!copy(taker, slot, cpu, raw)) {

@@ -328,6 +328,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	memset(&raw->registers, 0, sizeof(raw->registers));
 	memset(&raw->wait, 0, sizeof(raw->wait));
 	raw->kernel[0] = '\0';
+	raw->holed = false;
 	raw->stopped = raw->frozen = raw->shortened = raw->has_native = raw->unjoined = false;
 	raw->tstate_count = 0;
 	raw->thread_id = 0;
@@ -377,6 +378,7 @@ void raw_sample_prefetch(struct raw_sample *raw, const struct target *target,
 			got = 0;
 		size_t kept = keep_whole(raw, ranges, batch, (size_t)got);
 		/* What stands behind a hole was skipped: go on after the range that is gone. */
+		raw->holed |= kept < batch;
 		if (kept < batch)
 			kept++;
 		ranges += kept;

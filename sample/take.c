@@ -101,7 +101,7 @@ static void identify(const struct taker *taker, const struct thread_slot *slot,
 	if (raw->tstate_count > 0 || (method != JOIN_AUTO && method != JOIN_FS_BASE))
 		return;
 	raw->tstate_count = join_by_thread_id(&taker->join, raw->registers.fs_base, raw->tstates);
-	if (raw->tstate_count == 0 && raw->unjoined && taker->runtime)
+	if (raw->tstate_count == 0 && raw->unjoined && taker->runtime && !raw->frozen)
 		raw->tstate_count = python_threads_newest(
 			taker->runtime, target_memory(taker->target), raw->registers.fs_base,
 			(uint64_t)slot->namespace_tid, raw->tstates, RAW_MAX_TSTATES);
@@ -388,6 +388,7 @@ void take_learn(struct thread_slot *slot, struct raw_sample *raw)
 	/* What was copied as the stack, and not a byte more: the heap may begin right behind it. */
 	remote_addr end = raw_sample_end_of(raw, sp);
 	size_t stack = end ? end - sp : 0, kept = 0;
+	slot->prediction.doubtful |= raw->holed;
 	if (!prediction_is_due(&slot->prediction, raw->read_count, raw->late_reads))
 		return;
 	for (size_t i = 0; i < raw->read_count; i++)

@@ -12,11 +12,13 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,7 +56,7 @@ _Static_assert(sizeof(struct shared_range) == 16, "shifted by 4");
 enum { TOLD_TID, TOLD_STACK_END, TOLD_SKIPPED, TOLD_DEVICE, TOLD_INODE, TOLD_COUNT };
 
 /* What it answers; 0: copied. */
-enum { ANSWER_ANOTHER = 1, ANSWER_LARGE, ANSWER_MISSING };
+enum { ANSWER_ANOTHER = 1, ANSWER_CALL, ANSWER_LARGE, ANSWER_MISSING };
 
 struct interrupter {
 	int map, program;
@@ -159,8 +161,12 @@ static int add_copy(struct program *program)
 	return add(program, BPF_JMP | BPF_JNE | BPF_K, R0, 0, 0, 0);
 }
 
-/* Its registers, if it is this thread; else the jumps to `others` are taken. */
-static void add_registers(struct program *program, bool ours, int others[2])
+/*
+ * Its registers, if it is this thread; else the jumps to `others` are taken. *call_under_way: the
+ * jump taken in a system call that is under way, when RAX has not its result yet (Linux
+ * arch/x86/entry): in exit or execve the memory may be another thread's or program's already.
+ */
+static void add_registers(struct program *program, bool ours, int others[2], int *call_under_way)
 {
 	add_thread_number(program, ours);
 	load(program, BPF_DW, R2, TOLD, TOLD_TID * sizeof(uint64_t));
@@ -174,6 +180,8 @@ static void add_registers(struct program *program, bool ours, int others[2])
 		add(program, BPF_STX | BPF_MEM | BPF_DW, SHARED, R1,
 		    (int)(offsetof(struct shared, registers) + i * sizeof(uint64_t)), 0);
 	}
+	load(program, BPF_DW, R1, R0, PLACES[REGISTER_RAX] * sizeof(uint64_t));
+	*call_under_way = add(program, BPF_JMP | BPF_JEQ | BPF_K, R1, 0, 0, -ENOSYS);
 }
 
 /* From what lies below SP to the stack's end. *large: the jump taken when that is too much. */
@@ -220,17 +228,19 @@ static int add_ranges(struct program *program)
 
 static void write_program(struct program *program, int map, bool ours)
 {
-	int others[2], large;
+	int others[2], call_under_way, large;
 	move(program, TOLD, R1);
 	add(program, BPF_LD | BPF_DW | BPF_IMM, SHARED, BPF_PSEUDO_MAP_VALUE, 0, map);
 	add(program, 0, 0, 0, 0, 0); /* the other half of that constant */
-	add_registers(program, ours, others);
+	add_registers(program, ours, others, &call_under_way);
 	const int no_stack = add_stack(program, &large);
 	const int no_range = add_ranges(program);
 	answer(program, 0);
 	land(program, others[0]);
 	land(program, others[1]);
 	answer(program, ANSWER_ANOTHER);
+	land(program, call_under_way);
+	answer(program, ANSWER_CALL);
 	land(program, large);
 	answer(program, ANSWER_LARGE);
 	land(program, no_stack);
@@ -245,13 +255,13 @@ static const size_t SHARED_SIZE =
 
 static bool make_map(struct interrupter *interrupter)
 {
-	union bpf_attr wanted = {
-		.map_type = BPF_MAP_TYPE_ARRAY,
-		.key_size = sizeof(uint32_t),
-		.value_size = sizeof(struct shared),
-		.max_entries = 1,
-		.map_flags = BPF_F_MMAPABLE,
-	};
+	union bpf_attr wanted;
+	memset(&wanted, 0, sizeof(wanted)); /* all of it: an initializer need not */
+	wanted.map_type = BPF_MAP_TYPE_ARRAY;
+	wanted.key_size = sizeof(uint32_t);
+	wanted.value_size = sizeof(struct shared);
+	wanted.max_entries = 1;
+	wanted.map_flags = BPF_F_MMAPABLE;
 	interrupter->map = (int)bpf(BPF_MAP_CREATE, &wanted);
 	if (interrupter->map < 0)
 		return false;
@@ -269,14 +279,29 @@ static bool load_program(struct interrupter *interrupter, bool ours)
 	static const char license[LICENSE_SIZE] = "Dual MIT/GPL";
 	struct program program = {.size = 0};
 	write_program(&program, interrupter->map, ours);
-	union bpf_attr wanted = {
-		.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
-		.insns = (uint64_t)(uintptr_t)program.code,
-		.insn_cnt = (uint32_t)program.size,
-		.license = (uint64_t)(uintptr_t)license,
-	};
+	union bpf_attr wanted;
+	memset(&wanted, 0, sizeof(wanted));
+	wanted.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT;
+	wanted.insns = (uint64_t)(uintptr_t)program.code;
+	wanted.insn_cnt = (uint32_t)program.size;
+	wanted.license = (uint64_t)(uintptr_t)license;
 	interrupter->program = (int)bpf(BPF_PROG_LOAD, &wanted);
 	return interrupter->program >= 0;
+}
+
+/*
+ * From 5.18 to 6.3 copy_from_user_nofault() may take the lock of the kernel's vmalloc areas
+ * (upstream d319f344561d, "mm: Fix copy_from_user_nofault()"), which the interrupted thread may
+ * hold: that CPU would wait for ever. Whether a distribution has mended it cannot be seen.
+ */
+static bool kernel_is_safe(void)
+{
+	struct utsname name;
+	unsigned major, minor;
+	if (uname(&name) != 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return false;
+	const unsigned version = major * 1000 + minor;
+	return version < 5018 || version > 6003;
 }
 
 bool interrupter_new(struct interrupter **out, struct error *error)
@@ -286,7 +311,8 @@ bool interrupter_new(struct interrupter **out, struct error *error)
 	struct interrupter *interrupter = alloc_zeroed(1, sizeof(*interrupter));
 	struct stat status;
 	interrupter->map = interrupter->program = -1;
-	if (stat("/proc/self/ns/pid", &status) == 0) {
+	errno = EOPNOTSUPP;
+	if (kernel_is_safe() && stat("/proc/self/ns/pid", &status) == 0) {
 		interrupter->told[TOLD_DEVICE] = status.st_dev;
 		interrupter->told[TOLD_INODE] = status.st_ino;
 		if (make_map(interrupter) &&
@@ -340,11 +366,13 @@ enum interrupt_result interrupter_copy(struct interrupter *interrupter, pid_t ti
 	interrupter->told[TOLD_TID] = (uint64_t)tid;
 	interrupter->told[TOLD_STACK_END] = stack->end;
 	interrupter->told[TOLD_SKIPPED] = stack->red_zone;
-	union bpf_attr run = {.test = {.prog_fd = (uint32_t)interrupter->program,
-				       .ctx_in = (uint64_t)(uintptr_t)interrupter->told,
-				       .ctx_size_in = sizeof(interrupter->told),
-				       .flags = BPF_F_TEST_RUN_ON_CPU,
-				       .cpu = (uint32_t)cpu}};
+	union bpf_attr run;
+	memset(&run, 0, sizeof(run));
+	run.test.prog_fd = (uint32_t)interrupter->program;
+	run.test.ctx_in = (uint64_t)(uintptr_t)interrupter->told;
+	run.test.ctx_size_in = sizeof(interrupter->told);
+	run.test.flags = BPF_F_TEST_RUN_ON_CPU;
+	run.test.cpu = (uint32_t)cpu;
 	const uint64_t before = now_ns();
 	const long failed = bpf(BPF_PROG_TEST_RUN, &run);
 	*took_ns = now_ns() - before;
@@ -353,6 +381,7 @@ enum interrupt_result interrupter_copy(struct interrupter *interrupter, pid_t ti
 	static const enum interrupt_result results[] = {
 		[0] = INTERRUPT_COPIED,
 		[ANSWER_ANOTHER] = INTERRUPT_ANOTHER,
+		[ANSWER_CALL] = INTERRUPT_CALL,
 		[ANSWER_LARGE] = INTERRUPT_LARGE,
 		[ANSWER_MISSING] = INTERRUPT_MISSING,
 	};

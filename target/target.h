@@ -278,7 +278,8 @@ uint64_t switch_log_off_cpu(const struct switch_log *log, const struct thread_sw
 /*
  * Copies registers and memory of a thread that runs on another CPU, in an interrupt of that CPU.
  * DENIED without CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); SYSTEM: the kernel cannot (before
- * Linux 5.15). Takes 0.2 MB of the kernel's memory. The caller frees it.
+ * Linux 5.15), or not safely (5.18 to 6.3). Takes 0.2 MB of the kernel's memory. The caller frees
+ * it.
  */
 struct interrupter;
 bool MUST_CHECK interrupter_new(struct interrupter **interrupter, struct error *error);
@@ -295,6 +296,7 @@ struct interrupt_stack {
 enum interrupt_result {
 	INTERRUPT_COPIED,
 	INTERRUPT_ANOTHER, /* another thread runs on that CPU */
+	INTERRUPT_CALL,	   /* it is in a system call that is under way */
 	INTERRUPT_LARGE,   /* too much */
 	INTERRUPT_MISSING, /* not all of it is in memory: nothing can be used */
 	INTERRUPT_FAILED,  /* there is no such CPU, or the kernel does not do it */
