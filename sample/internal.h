@@ -167,8 +167,7 @@ struct prediction {
 	struct target_range *with_stack; /* room for them and the stack */
 	size_t span_count, span_capacity, with_stack_capacity;
 	unsigned unlearned; /* samples since the last one that was learned from */
-	bool doubtful;	 /* some of it is gone: what the next sample does not need is forgotten */
-	uint32_t oldest; /* age up to which reads are kept */
+	bool doubtful; /* some of it is gone: what the next sample does not need is forgotten */
 };
 
 void prediction_release(struct prediction *prediction);

@@ -49,38 +49,36 @@ static void keep(struct prediction *prediction, size_t *count, remote_addr addre
 	prediction->merged[(*count)++] = (struct recent_read){address, (uint32_t)size, age};
 }
 
-/* A read that comes again; with the size that it had lately, if that was more: a stack that is not
- * as deep as it was soon may be. */
-static void keep_larger(struct prediction *prediction, size_t *count, const struct recent_read *old,
-			const struct target_range *read)
+/* One that is not needed now, or not in that size. False: not for too long. */
+static bool keep_old(struct prediction *prediction, size_t *count, const struct recent_read *old,
+		     uint32_t oldest)
 {
-	const bool larger = old->size > read->size && old->age < prediction->oldest;
-	keep(prediction, count, read->address, larger ? old->size : read->size,
-	     larger ? old->age + 1 : 0);
+	if (old->age >= oldest)
+		return false;
+	keep(prediction, count, old->address, old->size, old->age + 1);
+	return true;
 }
 
-/* Both lists are in order; a read in both is new again. */
+/* Both lists are in order. A read in both is new again, but for the size that it had lately, if
+ * that was more: a stack that is not as deep as it was soon may be. */
 static size_t merge_lists(struct prediction *prediction, const struct target_range *reads,
-			  size_t read_count)
+			  size_t read_count, uint32_t oldest)
 {
-	size_t count = 0, old = 0;
+	const struct recent_read *old = prediction->reads, *end = old + prediction->count;
+	size_t count = 0;
 	for (size_t i = 0; i < read_count; i++) {
 		if (i > 0 && reads[i].address == reads[i - 1].address)
 			continue; /* the longest of them came first */
-		for (; old < prediction->count && prediction->reads[old].address < reads[i].address;
-		     old++)
-			if (prediction->reads[old].age < prediction->oldest)
-				keep(prediction, &count, prediction->reads[old].address,
-				     prediction->reads[old].size, prediction->reads[old].age + 1);
-		if (old < prediction->count && prediction->reads[old].address == reads[i].address)
-			keep_larger(prediction, &count, &prediction->reads[old++], &reads[i]);
-		else
+		for (; old < end && old->address < reads[i].address; old++)
+			keep_old(prediction, &count, old, oldest);
+		const struct recent_read *same =
+			old < end && old->address == reads[i].address ? old++ : NULL;
+		if (!same || same->size <= reads[i].size ||
+		    !keep_old(prediction, &count, same, oldest))
 			keep(prediction, &count, reads[i].address, reads[i].size, 0);
 	}
-	for (; old < prediction->count; old++)
-		if (prediction->reads[old].age < prediction->oldest)
-			keep(prediction, &count, prediction->reads[old].address,
-			     prediction->reads[old].size, prediction->reads[old].age + 1);
+	for (; old < end; old++)
+		keep_old(prediction, &count, old, oldest);
 	return count;
 }
 
@@ -117,9 +115,8 @@ bool prediction_is_due(struct prediction *prediction, size_t reads, size_t late)
 void prediction_learn(struct prediction *prediction, struct target_range *reads, size_t count)
 {
 	qsort(reads, count, sizeof(*reads), by_address);
-	prediction->oldest = prediction->doubtful ? 0 : MAX_AGE;
+	size_t merged = merge_lists(prediction, reads, count, prediction->doubtful ? 0 : MAX_AGE);
 	prediction->doubtful = false;
-	size_t merged = merge_lists(prediction, reads, count);
 	struct recent_read *list = prediction->merged;
 	size_t capacity = prediction->merged_capacity;
 	prediction->merged = prediction->reads;

@@ -336,6 +336,39 @@ static void a_deep_stack_is_learned_from_now_and_then(void **state)
 	free(reads);
 }
 
+static void learn(struct prediction *prediction, size_t size)
+{
+	struct target_range reads[] = {{0x1000, size}, {0x9000, 64}};
+	prediction_learn(prediction, reads, size ? 1 : 2);
+}
+
+/* A stack that was deeper may be so again; not what turned out to be gone. */
+static void what_was_read_lately_is_predicted_in_its_largest_size(void **state)
+{
+	enum { AGES = 32 };
+	struct prediction prediction = {0};
+	(void)state;
+	learn(&prediction, 0);
+	assert_int_equal(prediction.span_count, 2);
+	learn(&prediction, 4096);
+	for (int i = 1; i < AGES; i++) {
+		learn(&prediction, 1024 + (size_t)i);
+		assert_int_equal(prediction.spans[0].size, 4096);
+		assert_int_equal(prediction.span_count, 2);
+	}
+	for (int i = 0; i < 2; i++)
+		learn(&prediction, 1024);
+	assert_int_equal(prediction.spans[0].size, 1024);
+	assert_int_equal(prediction.span_count, 1);
+	learn(&prediction, 4096);
+	prediction.doubtful = true;
+	assert_true(prediction_is_due(&prediction, 1, 0));
+	learn(&prediction, 1024);
+	assert_int_equal(prediction.spans[0].size, 1024);
+	assert_false(prediction.doubtful);
+	prediction_release(&prediction);
+}
+
 /* The heap may begin right behind a thread's stack: what lies there is needed next time, what lies
  * on the stack comes with it. */
 static void only_reads_on_the_stack_are_not_learned(void **state)
@@ -525,6 +558,7 @@ int main(void)
 		cmocka_unit_test(large_samples_are_not_gathered_to_a_batch),
 		cmocka_unit_test(slots_keep_apart_who_is_asleep),
 		cmocka_unit_test(a_deep_stack_is_learned_from_now_and_then),
+		cmocka_unit_test(what_was_read_lately_is_predicted_in_its_largest_size),
 		cmocka_unit_test(only_reads_on_the_stack_are_not_learned),
 		cmocka_unit_test(slots_of_ended_threads_are_freed),
 		cmocka_unit_test(slots_find_threads_that_come_and_go),

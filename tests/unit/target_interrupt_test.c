@@ -20,7 +20,8 @@
 
 #include "target/target.h"
 
-enum { ENOUGH = 200, TRIES = 20000, WORDS = 512, RED_ZONE = 128, LARGE = INTERRUPT_BYTES, LOOP_SIZE = 16 };
+enum { ENOUGH = 200, TRIES = 20000, WORDS = 512, RED_ZONE = 128, LOOP_SIZE = 16 };
+enum { LARGE = INTERRUPT_BYTES };
 static const char INNER[] = "PDUMP_TEST_IN_A_NAMESPACE";
 static const uint64_t R15 = 0x1234567887654321, GUARD = 0xfeedbeeffeedbeef;
 
