@@ -195,16 +195,17 @@ static enum unwinder_choice choose_unwinder(const struct argp_state *state, cons
 	return choose(state, "unwinder", value, names);
 }
 
+static const char *const stop_names[] = {
+	[STOP_AUTO] = "auto",
+	[STOP_INTERRUPT] = "interrupt",
+	[STOP_CPU] = "cpu",
+	[STOP_PTRACE] = "ptrace",
+	NULL,
+};
+
 static enum stop_choice choose_stop(const struct argp_state *state, const char *value)
 {
-	static const char *const names[] = {
-		[STOP_AUTO] = "auto",
-		[STOP_INTERRUPT] = "interrupt",
-		[STOP_CPU] = "cpu",
-		[STOP_PTRACE] = "ptrace",
-		NULL,
-	};
-	return choose(state, "stop", value, names);
+	return choose(state, "stop", value, stop_names);
 }
 
 static enum sample_mode choose_mode(const struct argp_state *state, const char *value)
@@ -254,8 +255,9 @@ static void check_nonblocking(const struct argp_state *state, const struct parse
 	if (options->unwinder == UNWINDER_PTRACE)
 		argp_error(state, "--nonblocking and --unwinder=ptrace: that one unwinds stopped"
 				  " threads");
-	if (options->stop == STOP_PTRACE)
-		argp_error(state, "--nonblocking and --stop=ptrace: leave out one of them");
+	if (options->stop != STOP_AUTO)
+		argp_error(state, "--nonblocking and --stop=%s: leave out one of them",
+			   stop_names[options->stop]);
 	if (options->join == JOIN_FS_BASE || options->join == JOIN_RBX)
 		argp_error(state,
 			   "--nonblocking and --join=%s: registers are those of stopped"

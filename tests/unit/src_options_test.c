@@ -211,6 +211,8 @@ static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
 		{"pdump --native --nonblocking 1", "native stack of a thread that runs on"},
 		{"precord --nonblocking -n -- ls", "--nonblocking and --native"},
 		{"precord --nonblocking --unwinder=ptrace 1", "unwinds stopped threads"},
+		{"precord --nonblocking --stop=ptrace 1", "--nonblocking and --stop=ptrace"},
+		{"precord --nonblocking --stop=interrupt 1", "--nonblocking and --stop=interrupt"},
 		{"pdump --join=rbx --nonblocking 1", "there is native-id and pthread-tid"},
 		{"pdump --join=fs-base --nonblocking 1", "--join=fs-base: registers"},
 		{"precord --native-threads=yes --nonblocking 1", "native frames only"},
