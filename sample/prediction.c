@@ -64,21 +64,21 @@ static bool keep_old(struct prediction *prediction, size_t *count, const struct 
 static size_t merge_lists(struct prediction *prediction, const struct target_range *reads,
 			  size_t read_count, uint32_t oldest)
 {
-	const struct recent_read *old = prediction->reads, *end = old + prediction->count;
-	size_t count = 0;
+	const struct recent_read *old = prediction->reads; /* none in a new one */
+	size_t count = 0, next = 0;
 	for (size_t i = 0; i < read_count; i++) {
 		if (i > 0 && reads[i].address == reads[i - 1].address)
 			continue; /* the longest of them came first */
-		for (; old < end && old->address < reads[i].address; old++)
-			keep_old(prediction, &count, old, oldest);
-		const struct recent_read *same =
-			old < end && old->address == reads[i].address ? old++ : NULL;
+		for (; next < prediction->count && old[next].address < reads[i].address; next++)
+			keep_old(prediction, &count, &old[next], oldest);
+		bool again = next < prediction->count && old[next].address == reads[i].address;
+		const struct recent_read *same = again ? &old[next++] : NULL;
 		if (!same || same->size <= reads[i].size ||
 		    !keep_old(prediction, &count, same, oldest))
 			keep(prediction, &count, reads[i].address, reads[i].size, 0);
 	}
-	for (; old < end; old++)
-		keep_old(prediction, &count, old, oldest);
+	for (; next < prediction->count; next++)
+		keep_old(prediction, &count, &old[next], oldest);
 	return count;
 }
 
