@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { EPILOGUE_BYTES = 64 };
+enum { EPILOGUE_BYTES = CODE_LIVE_BYTES };
 
 /* The registers as instructions encode them. */
 static const uint8_t numbers[16] = {REGISTER_RAX, REGISTER_RCX, REGISTER_RDX, REGISTER_RBX,
@@ -122,12 +122,10 @@ bool epilogue_find_slot(const struct module *module, const struct registers *reg
 	return true;
 }
 
-/* Code in no file, as the target has it, or as it was copied when it was met; returns how many
- * bytes. */
-static size_t read_live(const struct unwinder *unwinder, remote_addr address, uint8_t *bytes)
+size_t code_read_live(const struct unwinder *unwinder, remote_addr address, uint8_t *bytes)
 {
 	const struct mapping *const mapping = module_table_find(unwinder->modules, address);
-	size_t size = EPILOGUE_BYTES;
+	size_t size = CODE_LIVE_BYTES;
 	if (mapping && mapping->module && mapping->module->origin == MODULE_OF_PYTHON) {
 		while (size && !module_read(mapping->module, address, bytes, size, NULL))
 			size--;
@@ -145,7 +143,7 @@ bool epilogue_caller(const struct unwinder *unwinder, struct registers *register
 	uint8_t bytes[EPILOGUE_BYTES + 8] = {0};
 	struct run run = {.registers = *registers, .memory = unwinder->memory, .whole = *exact};
 	struct registers *const caller = &run.registers;
-	const size_t size = read_live(unwinder, registers->value[REGISTER_RIP], bytes);
+	const size_t size = code_read_live(unwinder, registers->value[REGISTER_RIP], bytes);
 	if (!follow(bytes, size, &run))
 		return false;
 	const uint64_t slot = caller->value[REGISTER_RSP];

@@ -205,6 +205,17 @@ bool epilogue_find_slot(const struct module *module, const struct registers *reg
 /* From a frame whose code is in no file to its caller; false: no epilogue follows. */
 bool epilogue_caller(const struct unwinder *unwinder, struct registers *registers, bool *exact);
 
+enum { CODE_LIVE_BYTES = 64 };
+
+/* Up to CODE_LIVE_BYTES of code in no file, as the target has it, or as it was copied when it was
+ * met; returns how many. */
+size_t code_read_live(const struct unwinder *unwinder, remote_addr address, uint8_t *bytes);
+
+/* ---- closure.c: what C callbacks of libffi's go through ------------------------------------ */
+
+/* From a frame in a closure's trampoline to its caller; false: it is in none. */
+bool closure_caller(const struct unwinder *unwinder, struct registers *registers, bool *exact);
+
 /* ---- recall.c: frames that are as they were in the last walk ------------------------------- */
 
 /* Before a walk that begins with this SP. */

@@ -205,7 +205,8 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 {
 	for (;;) {
 		const enum unwind_end end = walk_by_information(unwinder, registers, exact, stack);
-		if (end != UNWIND_END_NO_INFO || !epilogue_caller(unwinder, registers, exact))
+		if (end != UNWIND_END_NO_INFO || !(epilogue_caller(unwinder, registers, exact) ||
+						   closure_caller(unwinder, registers, exact)))
 			return end;
 		if (!stack)
 			continue;

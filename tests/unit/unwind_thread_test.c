@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -171,6 +172,33 @@ static void leaf_trampolines(void *argument)
 	*arrived = 2;
 }
 
+/* Closures' trampolines as libffi has written them, but for where they jump to: back to their
+ * start. */
+static const struct closure {
+	const char *code;
+	size_t size, address; /* where the address stands that it jumps to */
+	size_t starts[4], count;
+} closures[] = {
+	{ "\xf3\x0f\x1e\xfa\x4c\x8d\x15\xf5\xff\xff\xff\xff\x25\x07\0\0\0\x0f\x1f\x80\0\0\0\0", 24, 24,
+	  { 0, 4, 11 }, 3 },
+	{ "\x4c\x8d\x15\xf9\xff\xff\xff\xff\x25\x03\0\0\0\x0f\x1f\0", 16, 16, { 0, 7 }, 2 },
+	{ "\x49\xbb\0\0\0\0\0\0\0\0\x49\xba\0\0\0\0\0\0\0\0\xf9\x49\xff\xe3", 24, 2,
+	  { 0, 10, 20, 21 }, 4 },
+};
+static const struct closure *closure; /* the leaf's */
+
+static void leaf_closure(void *argument)
+{
+	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t start = (uint64_t)(uintptr_t)code;
+	memcpy(code, closure->code, closure->size);
+	memcpy(code + closure->address, &start, sizeof(start));
+	*arrived = 1;
+	((leaf_function)(uintptr_t)code)(argument);
+	*arrived = 2;
+}
+
 static void on_signal(int number)
 {
 	(void)number;
@@ -314,6 +342,19 @@ static void stop(struct child *child)
 	child->copy.bytes = alloc_zeroed(child->copy.size, 1);
 	assert_true(memory_read(target_memory(child->target), sp, child->copy.bytes,
 				child->copy.size, NULL));
+}
+
+/* It has arrived, but may have some instructions to go until it is there. */
+static void stop_in_no_file(struct child *child)
+{
+	for (;;) {
+		stop(child);
+		const struct mapping *const mapping = module_table_find(
+			&child->table, child->registers.value[REGISTER_RIP]);
+		if (mapping && !mapping->module)
+			return;
+		tracer_resume(child->tracer, child->pid);
+	}
 }
 
 static void unwind(struct child *child)
@@ -578,6 +619,47 @@ static void trampolines_made_at_run_time_are_left(void **state)
 	finish(&child);
 }
 
+static void closures_are_left_from_each_instruction(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(closures) / sizeof(*closures); i++) {
+		struct child child;
+		closure = &closures[i];
+		start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"),
+		      leaf_closure);
+		unwinder_set_code(child.unwinder, target_memory(child.target));
+		stop_in_no_file(&child);
+		char path[40];
+		const int memory = open(print(path, sizeof(path), "/proc/%d/mem", child.pid), O_RDWR);
+		const remote_addr code = child.registers.value[REGISTER_RIP] & ~(remote_addr)4095;
+		for (size_t k = 0; k < closure->count; k++) {
+			child.registers.value[REGISTER_RIP] = code + closure->starts[k];
+			unwind(&child);
+			assert_true(has_chain(&child.stack, layouts));
+			assert_int_equal(child.stack.end, UNWIND_END_OUTERMOST);
+			assert_int_equal(child.stack.guessed, 0);
+			assert_true(child.stack.frames[0].trampoline);
+			assert_false(child.stack.frames[1].trampoline);
+		}
+		/* Its memory is free by now, and its first bytes are used for a list. */
+		const uint64_t link = 0x1234567890abcdef;
+		child.registers.value[REGISTER_RIP] = code;
+		assert_int_equal(pwrite(memory, &link, sizeof(link), (off_t)code), sizeof(link));
+		unwind(&child);
+		assert_true(has_chain(&child.stack, layouts));
+		assert_true(child.stack.frames[0].trampoline);
+		/* In the middle of an instruction, and behind the last one. */
+		child.registers.value[REGISTER_RIP] = code + closure->starts[1] + 1;
+		unwind(&child);
+		assert_false(child.stack.frames[0].trampoline);
+		child.registers.value[REGISTER_RIP] = code + closure->size + 32;
+		unwind(&child);
+		assert_false(child.stack.frames[0].trampoline);
+		close(memory);
+		finish(&child);
+	}
+}
+
 static void a_leaf_whose_information_is_wrong_is_guessed(void **state)
 {
 	struct child child;
@@ -822,6 +904,7 @@ int main(void)
 		cmocka_unit_test(a_leaf_without_information_is_guessed),
 		cmocka_unit_test(a_caller_without_information_is_guessed),
 		cmocka_unit_test(trampolines_made_at_run_time_are_left),
+		cmocka_unit_test(closures_are_left_from_each_instruction),
 		cmocka_unit_test(a_leaf_whose_information_is_wrong_is_guessed),
 		cmocka_unit_test(a_bare_sigreturn_is_recognised),
 		cmocka_unit_test(the_start_of_a_function_is_its_entry),
