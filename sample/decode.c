@@ -445,6 +445,15 @@ static bool may_distrust_leaf(const struct decoder *decoder, const struct raw_sa
 	       python_runtime_owns(raw->runtime, native->frames[0].pc);
 }
 
+static bool is_being_replaced(struct decoder *decoder, const struct raw_sample *raw,
+			      const struct unwind_stack *native)
+{
+	if (!native || !stack_switch_under_way(&decoder->stack_switch, &decoder->modules, native))
+		return false;
+	log_debug("sample", "thread %d: its stack is being replaced", raw->tid);
+	return true;
+}
+
 enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
 				 struct decode_facts *facts)
 {
@@ -456,6 +465,8 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	const struct unwind_stack *native = NULL;
 	if (decoder->options->native || decoder->options->join == JOIN_RBX)
 		native = native_stack(decoder, raw);
+	if (is_being_replaced(decoder, raw, native))
+		return DECODE_TORN;
 	if (python)
 		native = unwind_by_records(decoder, raw, native);
 	learn_rbx(decoder, raw, native);

@@ -639,6 +639,23 @@ void c_function_name(const struct symbolize_stated *stated, struct strbuf *name)
 /* What symbolize/ is to open. */
 struct symbolize_module module_to_symbolize(const struct module *module, int root);
 
+/* ---- stack_switch.c: greenlets that are being switched -----------------------------------------
+ */
+
+enum { STACK_COPIERS = 2 };
+
+/* Where the functions are that copy a greenlet's part of the stack back. All zero at first. */
+struct stack_switch {
+	size_t looked_at;		    /* modules of the table */
+	remote_addr copiers[STACK_COPIERS]; /* where they begin */
+	size_t count;
+};
+
+/* True while the outer part of the stack is being replaced, so that it is nobody's. Reads the
+ * symbols of a module that may be greenlet's when it is new. */
+bool stack_switch_under_way(struct stack_switch *known, const struct module_table *modules,
+			    const struct unwind_stack *native);
+
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
 /* All that turns raw samples into stacks; belongs to the worker. */
@@ -672,6 +689,7 @@ struct decoder {
 	struct capture *capture; /* NULL: none */
 	struct join join;	 /* thread ids known, to compare evidence */
 	struct eval_code code;	 /* of the interpreter opened last */
+	struct stack_switch stack_switch;
 	const char *marks[MERGED_KIND_COUNT];
 	bool distrust_leaf; /* in a second try */
 	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
