@@ -524,5 +524,6 @@ enum decode_result decode_sample(struct decoder *decoder, const struct raw_sampl
 	if (input.recall)
 		merge_recall_keep(input.recall, &input, &decoder->native, &decoder->python,
 				  &decoder->merged);
-	return decoder->stack_count ? DECODE_OK : DECODE_EMPTY;
+	const bool empty = decoder->stack_count == 0 && decoder->leaf == NO_LEAF;
+	return empty ? DECODE_EMPTY : DECODE_OK;
 }

@@ -258,7 +258,8 @@ struct thread_slot {
 	uint64_t python_id;
 	uint32_t *last_stack; /* pdump: raw frame ids, outermost first */
 	size_t last_count, last_capacity;
-	uint32_t last_node;  /* precord: where its last sample ended in the call tree */
+	uint32_t last_node;  /* precord: where its last sample ended in the call tree ... */
+	uint64_t last_leaf;  /* ... with that inside of it; or NO_LEAF */
 	bool last_torn;	     /* ... nowhere: it could not be decoded */
 	uint32_t root_frame; /* with -t */
 	char comm[32];
@@ -620,6 +621,34 @@ uint32_t frame_table_python(struct frame_table *table, const struct raw_frame *f
 uint32_t frame_table_mark(struct frame_table *table, const char *mark /* interned */);
 uint32_t frame_table_kernel(struct frame_table *table, const char *function /* interned */);
 
+/* ---- leaves.c: stacks that end at a native code address ----------------------------------------
+ */
+
+#define NO_LEAF UINT64_MAX /* the key of none */
+
+/* All zero at first. */
+struct leaves {
+	struct leaf *fresh; /* in no order, perhaps some more than once */
+	size_t fresh_count, fresh_capacity;
+	struct leaf_block *blocks; /* the others, in order */
+	size_t block_count;	   /* how many those are */
+};
+
+/* The frame as a key of 60 bits; false: it is none that can be kept so. */
+bool leaf_pack(const struct raw_frame *frame, uint64_t *key);
+
+/* Counts a stack: that of the node, and the key's frame inside of it. */
+void leaves_add(struct leaves *leaves, uint32_t parent, uint64_t key, uint64_t samples);
+
+/* Brings all of them to the tree whose nodes they belong to; none is left. Modules: those whose
+ * frames were packed. */
+void leaves_settle(struct leaves *leaves, struct frame_table *frames,
+		   const struct module_table *modules, struct profile *tree);
+void leaves_release(struct leaves *leaves);
+
+/* Bytes of memory. */
+size_t leaves_footprint(const struct leaves *leaves);
+
 /* ---- c_functions.c: what of the interpreter a program can name --------------------------------
  */
 
@@ -684,6 +713,7 @@ struct decoder {
 	size_t anchor_capacity;
 	uint32_t *stack; /* the result: frame ids, outermost first */
 	size_t stack_count, stack_capacity;
+	uint64_t leaf; /* the key of the frame inside of those; NO_LEAF: there is none */
 	uint64_t refreshed_ns, useless_ns; /* when the module table was read, and to no avail */
 	uint64_t captured_generation;
 	struct capture *capture; /* NULL: none */
@@ -693,6 +723,7 @@ struct decoder {
 	const char *marks[MERGED_KIND_COUNT];
 	bool distrust_leaf; /* in a second try */
 	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
+	bool packs_leaf;    /* profiles: native leaves are no frames of the table */
 	bool columns;	    /* dumps: Python frames have their whole position */
 	/* Live recordings: of a thread each, as long as they are few. */
 	bool recalling;
@@ -711,7 +742,7 @@ void decoder_show_c_functions(struct decoder *decoder, const struct python_runti
 /* The innermost frame that is shown; NULL: none. */
 const struct merged_frame *decoder_leaf(const struct decoder *decoder);
 
-/* Fills in decoder->stack. `recall`: what the merge was made with, or NULL. */
+/* Fills in decoder->stack and ->leaf. `recall`: what the merge was made with, or NULL. */
 void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *native,
 			   const struct raw_sample *raw, const struct merge_recall *recall);
 
@@ -746,7 +777,7 @@ const struct python_runtime *decoder_runtime(const struct decoder *decoder); /* 
 /* The end of the main thread's stack; 0: not known. */
 remote_addr decoder_main_stack_end(const struct decoder *decoder);
 
-/* Decodes into decoder->stack. */
+/* Decodes into decoder->stack and ->leaf. */
 enum decode_result decode_sample(struct decoder *decoder, const struct raw_sample *raw,
 				 struct decode_facts *facts);
 

@@ -9,9 +9,12 @@
 
 #include "base/alloc.h"
 
-static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *frame,
-			  bool interpreter, const struct merged_frame *merged, bool idle)
+static struct raw_frame native_frame(struct decoder *decoder, const struct unwind_stack *native,
+				     const struct python_runtime *runtime,
+				     const struct merged_frame *merged, bool idle)
 {
+	const struct unwind_frame *frame = &native->frames[merged->native];
+	const bool interpreter = runtime && python_runtime_owns(runtime, frame->pc - 1);
 	const struct mapping *mapping =
 		module_table_find(&decoder->modules, unwind_frame_site(frame));
 	struct raw_frame raw = {.kind = RAW_NATIVE,
@@ -24,7 +27,7 @@ static uint32_t native_id(struct decoder *decoder, const struct unwind_frame *fr
 		raw.module = mapping->module;
 		raw.offset = frame->pc - mapping->module->load_bias;
 	}
-	return frame_table_native(&decoder->frames, &raw);
+	return raw;
 }
 
 static uint32_t python_id(struct decoder *decoder, const struct python_runtime *runtime,
@@ -50,9 +53,18 @@ static uint32_t merged_id(struct decoder *decoder, const struct unwind_stack *na
 		return python_id(decoder, runtime, frame, idle);
 	if (frame->kind != MERGED_NATIVE)
 		return frame_table_mark(&decoder->frames, decoder->marks[frame->kind]);
-	const struct unwind_frame *activation = &native->frames[frame->native];
-	bool interpreter = runtime && python_runtime_owns(runtime, activation->pc - 1);
-	return native_id(decoder, activation, interpreter, frame, idle);
+	const struct raw_frame raw = native_frame(decoder, native, runtime, frame, idle);
+	return frame_table_native(&decoder->frames, &raw);
+}
+
+/* Keeps the innermost frame as a key, if it is such a one; false: it has to be numbered. */
+static bool pack_leaf(struct decoder *decoder, const struct unwind_stack *native,
+		      const struct raw_sample *raw, const struct merged_frame *frame)
+{
+	if (!decoder->packs_leaf || frame->kind != MERGED_NATIVE || raw->kernel[0])
+		return false;
+	const struct raw_frame leaf = native_frame(decoder, native, raw->runtime, frame, false);
+	return leaf_pack(&leaf, &decoder->leaf);
 }
 
 static bool is_c_function(const struct decoder *decoder, const struct python_runtime *runtime,
@@ -134,6 +146,7 @@ void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *n
 	decoder->stack = alloc_room(decoder->stack, &decoder->stack_capacity, merged->count + 2,
 				    sizeof(*decoder->stack));
 	decoder->stack_count = 0;
+	decoder->leaf = NO_LEAF;
 	for (size_t i = merged->count; i-- > 0;) {
 		struct merged_frame *frame = &merged->frames[i];
 		if (!is_shown(decoder, frame))
@@ -141,6 +154,9 @@ void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *n
 		bool idle = decoder->mark_idle && frame == leaf && !raw->stopped &&
 			    !raw->wait.running && !raw->kernel[0];
 		uint32_t id = idle ? NO_FRAME_ID : recalled_id(merged, i, recall);
+		frame->id = NO_FRAME_ID;
+		if (frame == leaf && !idle && pack_leaf(decoder, native, raw, frame))
+			break;
 		if (id == NO_FRAME_ID)
 			id = merged_id(decoder, native, raw->runtime, frame, idle);
 		frame->id = idle ? NO_FRAME_ID : id;

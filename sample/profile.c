@@ -109,21 +109,33 @@ static bool find_child(const struct profile *profile, uint32_t parent, uint32_t 
 	return false;
 }
 
+/* The node of the frame inside of that node; PROFILE_NONE: there is no room for one. */
+static uint32_t enter(struct profile *profile, uint32_t node, uint32_t frame)
+{
+	uint32_t child;
+	if (find_child(profile, node, frame, &child))
+		return child;
+	return profile->node_count < MAX_NODES ? add_node(profile, node, frame) : PROFILE_NONE;
+}
+
 uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,
 		     uint64_t samples)
 {
 	uint32_t node = PROFILE_ROOT;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t child;
-		if (!find_child(profile, node, frames[i], &child)) {
-			if (profile->node_count >= MAX_NODES)
-				break;
-			child = add_node(profile, node, frames[i]);
-		}
+		const uint32_t child = enter(profile, node, frames[i]);
+		if (child == PROFILE_NONE)
+			break;
 		node = child;
 	}
 	profile->nodes[node].self += samples;
 	return node;
+}
+
+void profile_add_to(struct profile *profile, uint32_t node, uint32_t frame, uint64_t samples)
+{
+	const uint32_t child = enter(profile, node, frame);
+	profile->nodes[child == PROFILE_NONE ? node : child].self += samples;
 }
 
 void profile_add_again(struct profile *profile, uint32_t node, uint64_t samples)

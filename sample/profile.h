@@ -133,6 +133,9 @@ uint32_t profile_frame(struct profile *profile, const struct frame *frame);
 uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,
 		     uint64_t samples);
 
+/* Counts the stack that ends in the frame inside of this node. */
+void profile_add_to(struct profile *profile, uint32_t node, uint32_t frame, uint64_t samples);
+
 /* Counts the stack that ends in this node once more. */
 void profile_add_again(struct profile *profile, uint32_t node, uint64_t samples);
 

@@ -29,6 +29,7 @@ static struct recorder *allocate(struct target *target, const struct session_opt
 	decoder_init(&recorder->decoder, target, &recorder->options, strings);
 	recorder->decoder.mark_idle = true;
 	recorder->decoder.recalling = true;
+	recorder->decoder.packs_leaf = true;
 	profile_init(&recorder->raw, strings);
 	recorder->taker.target = target;
 	recorder->taker.options = &recorder->options;
@@ -194,6 +195,8 @@ bool recorder_profile(struct recorder *recorder, struct profile *profile, struct
 	(void)error;
 	pthread_mutex_lock(&recorder->lock);
 	need_resolver(recorder);
+	leaves_settle(&recorder->leaves, &recorder->decoder.frames, &recorder->decoder.modules,
+		      &recorder->raw);
 	resolver_run(recorder->resolver, &recorder->decoder.frames, recorder->decoder.unwinder);
 	profile_init(profile, recorder->strings);
 	resolver_profile(recorder->resolver, &recorder->decoder.frames, &recorder->raw, profile);
@@ -242,6 +245,7 @@ void recorder_free(struct recorder *recorder)
 		log_debug("sample", "%s", ignored.message);
 	resolver_free(recorder->resolver);
 	profile_release(&recorder->raw);
+	leaves_release(&recorder->leaves);
 	decoder_release(&recorder->decoder);
 	queue_release(&recorder->queue);
 	slots_release(&recorder->slots);

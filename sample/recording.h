@@ -63,8 +63,9 @@ struct recorder {
 	pthread_mutex_t lock;
 	struct decoder decoder;
 	struct resolver *resolver;
-	bool fetching;	    /* by that resolver */
-	struct profile raw; /* a call tree of raw frame ids */
+	bool fetching;	      /* by that resolver */
+	struct profile raw;   /* a call tree of raw frame ids */
+	struct leaves leaves; /* ... and stacks that end inside of its nodes */
 	struct profile_counts counts;
 	struct capture *capture;
 	uint64_t worker_epoch, opened_ns;

@@ -158,7 +158,12 @@ static void count_sample(struct recorder *recorder, struct thread_slot *slot,
 	counts->guessed += facts->guessed;
 	counts->contradictions += facts->contradiction;
 	counts->native_samples += facts->native_leaf;
-	slot->last_node = profile_add(&recorder->raw, decoder->stack, decoder->stack_count, 1);
+	const bool packed = decoder->leaf != NO_LEAF;
+	slot->last_node =
+		profile_add(&recorder->raw, decoder->stack, decoder->stack_count, packed ? 0 : 1);
+	slot->last_leaf = decoder->leaf;
+	if (packed)
+		leaves_add(&recorder->leaves, slot->last_node, slot->last_leaf, 1);
 }
 
 static bool left_out(const struct recorder *recorder, const struct decode_facts *facts)
@@ -234,7 +239,10 @@ static void repeat(struct recorder *recorder, const struct thread_slot *slot, ui
 	for (uint64_t i = 0; i < ticks && recorder->capture; i++)
 		capture_repeat(recorder->capture, slot->tid);
 	recorder->counts.samples += ticks;
-	profile_add_again(&recorder->raw, slot->last_node, ticks);
+	if (slot->last_leaf != NO_LEAF)
+		leaves_add(&recorder->leaves, slot->last_node, slot->last_leaf, ticks);
+	else
+		profile_add_again(&recorder->raw, slot->last_node, ticks);
 }
 
 static unsigned patience(struct recorder *recorder, unsigned calm)
