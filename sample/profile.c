@@ -44,6 +44,7 @@ void profile_release(struct profile *profile)
 {
 	free(profile->frames);
 	free(profile->nodes);
+	free(profile->last);
 	id_table_release(&profile->children);
 	id_table_release(&profile->frame_ids);
 	memset(profile, 0, sizeof(*profile));
@@ -118,16 +119,31 @@ static uint32_t enter(struct profile *profile, uint32_t node, uint32_t frame)
 	return profile->node_count < MAX_NODES ? add_node(profile, node, frame) : PROFILE_NONE;
 }
 
+/* How many of the outermost frames the stack added last had, too. */
+static size_t count_same(const struct profile *profile, const uint32_t *frames, size_t count)
+{
+	const size_t most = count < profile->last_count ? count : profile->last_count;
+	size_t same = 0;
+	while (same < most && profile->last[same].frame == frames[same])
+		same++;
+	return same;
+}
+
 uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,
 		     uint64_t samples)
 {
-	uint32_t node = PROFILE_ROOT;
-	for (size_t i = 0; i < count; i++) {
+	size_t i = count_same(profile, frames, count);
+	uint32_t node = i > 0 ? profile->last[i - 1].node : PROFILE_ROOT;
+	profile->last = alloc_room(profile->last, &profile->last_capacity, count + 1,
+				   sizeof(*profile->last));
+	for (; i < count; i++) {
 		const uint32_t child = enter(profile, node, frames[i]);
 		if (child == PROFILE_NONE)
 			break;
 		node = child;
+		profile->last[i] = (struct profile_step){frames[i], node};
 	}
+	profile->last_count = i;
 	profile->nodes[node].self += samples;
 	return node;
 }

@@ -105,12 +105,18 @@ struct profile_pacing {
 
 struct profile_pacing profile_pacing(const struct profile_counts *counts);
 
+struct profile_step {
+	uint32_t frame, node;
+};
+
 struct profile {
 	struct frame *frames;
 	size_t frame_count, frame_capacity;
 	struct profile_node *nodes;
 	size_t node_count, node_capacity;
-	struct id_table children; /* nodes that are not the one behind their parent */
+	struct id_table children;  /* nodes that are not the one behind their parent */
+	struct profile_step *last; /* the stack added last, outermost first */
+	size_t last_count, last_capacity;
 	struct id_table frame_ids;
 	struct profile_counts counts;
 	struct interner *strings; /* owned by the caller, outlives the profile */
