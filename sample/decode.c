@@ -59,6 +59,7 @@ void decoder_release(struct decoder *decoder)
 	python_stack_release(&decoder->part);
 	merged_stack_release(&decoder->merged);
 	join_release(&decoder->join);
+	stack_switch_release(&decoder->stack_switch);
 	free(decoder->slices);
 	free(decoder->activations);
 	free(decoder->anchors);

@@ -626,12 +626,18 @@ uint32_t frame_table_kernel(struct frame_table *table, const char *function /* i
 
 #define NO_LEAF UINT64_MAX /* the key of none */
 
-/* All zero at first. */
-struct leaves {
-	struct leaf *fresh; /* in no order, perhaps some more than once */
+/* A sequence of them. */
+struct leaf_run {
+	struct fresh_leaf *fresh; /* in no order, perhaps some more than once */
 	size_t fresh_count, fresh_capacity;
 	struct leaf_block *blocks; /* the others, in order */
 	size_t block_count;	   /* how many those are */
+};
+
+/* All zero at first. */
+enum { LEAF_RUNS = 32 };
+struct leaves {
+	struct leaf_run runs[LEAF_RUNS];
 };
 
 /* The frame as a key of 60 bits; false: it is none that can be kept so. */
@@ -671,19 +677,28 @@ struct symbolize_module module_to_symbolize(const struct module *module, int roo
 /* ---- stack_switch.c: greenlets that are being switched -----------------------------------------
  */
 
-enum { STACK_COPIERS = 2 };
-
-/* Where the functions are that copy a greenlet's part of the stack back. All zero at first. */
-struct stack_switch {
-	size_t looked_at;		    /* modules of the table */
-	remote_addr copiers[STACK_COPIERS]; /* where they begin */
-	size_t count;
+/* Where a module of greenlet's has the function that copies a stack back; size 0: nowhere. */
+struct stack_copier {
+	uint32_t module; /* its id */
+	uint64_t vaddr, size;
 };
 
-/* True while the outer part of the stack is being replaced, so that it is nobody's. Reads the
- * symbols of a module that may be greenlet's when it is new. */
-bool stack_switch_under_way(struct stack_switch *known, const struct module_table *modules,
+/* All zero at first. */
+struct stack_switch {
+	size_t looked_at; /* modules of the table, by their names */
+	bool possible;	  /* one of them may be greenlet's */
+	struct stack_copier *copiers;
+	size_t count, capacity;
+};
+
+/*
+ * True in the function that does it, while the outer part of the stack may be another greenlet's.
+ * Reads the symbols of each module of greenlet's once, when its code is met; one without any (a
+ * stripped one) is never said to do it.
+ */
+bool stack_switch_under_way(struct stack_switch *known, struct module_table *modules,
 			    const struct unwind_stack *native);
+void stack_switch_release(struct stack_switch *known);
 
 /* ---- decode.c: raw sample in, merged frame ids out ------------------------------------------- */
 
@@ -723,7 +738,7 @@ struct decoder {
 	const char *marks[MERGED_KIND_COUNT];
 	bool distrust_leaf; /* in a second try */
 	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
-	bool packs_leaf;    /* profiles: native leaves are no frames of the table */
+	bool packs_leaf;    /* profiles: what can be a key is not in the table of frames */
 	bool columns;	    /* dumps: Python frames have their whole position */
 	/* Live recordings: of a thread each, as long as they are few. */
 	bool recalling;

@@ -2,10 +2,10 @@
 /*
  * Stacks that end at a native code address, as (node of the caller, address). A program that
  * computes is met at an instruction that it was never met at before for as long as it is recorded;
- * as frames and nodes of the call tree those would take some 70 bytes each. Here they take four or
- * five: what is new is gathered, sorted, and merged into one sequence in order of address and node,
- * each written as what it differs by from the one before. All of it goes to the call tree in the
- * end.
+ * as frames and nodes of the call tree those would take some 70 bytes each. Here they take four to
+ * six: what is new is gathered, sorted, and merged into one sequence in order of address and node,
+ * each written as what it differs by from the one before. There are some such sequences, so that
+ * none takes long to be written anew. All of it goes to the call tree in the end.
  */
 #include "sample/internal.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/table.h"
 
 /* A key: the module's number, the ELF address, what else tells frames apart; above all: 0. */
 enum {
@@ -22,16 +23,22 @@ enum {
 };
 
 enum {
-	BLOCK_BYTES = 16 << 10,
+	BLOCK_BYTES = 4 << 10,
 	ENTRY_BYTES = 10 + 5 + 10, /* of the longest one */
-	FRESH_LEAST = 2048,
+	FRESH_LEAST = 128,
 	FRESH_SHARE = 16, /* so many times that are in blocks when those are written anew */
+	NEAR_BITS = 8,	  /* addresses that differ in these alone are kept in one sequence */
 };
 
 struct leaf {
 	uint64_t key;
 	uint64_t count;
 	uint32_t parent;
+};
+
+struct fresh_leaf {
+	uint64_t key;
+	uint32_t parent, count;
 };
 
 struct leaf_block {
@@ -42,12 +49,14 @@ struct leaf_block {
 
 bool leaf_pack(const struct raw_frame *frame, uint64_t *key)
 {
-	if (frame->kind != RAW_NATIVE || frame->idle || !frame->module ||
-	    frame->module->id >> MODULE_BITS || frame->offset >> OFFSET_BITS)
+	if (frame->kind != RAW_NATIVE || frame->idle || !frame->module)
+		return false;
+	const uint64_t offset = frame->offset - frame->module->base;
+	if (frame->module->id >> MODULE_BITS || offset >> OFFSET_BITS)
 		return false;
 	const uint64_t flags = (uint64_t)frame->exact << 3 | (uint64_t)frame->guessed << 2 |
 			       (uint64_t)frame->interpreter << 1 | (uint64_t)frame->hidden;
-	const uint64_t address = (uint64_t)frame->module->id << OFFSET_BITS | frame->offset;
+	const uint64_t address = (uint64_t)frame->module->id << OFFSET_BITS | offset;
 	*key = address << FLAG_BITS | flags;
 	return true;
 }
@@ -55,14 +64,15 @@ bool leaf_pack(const struct raw_frame *frame, uint64_t *key)
 static struct raw_frame unpack(uint64_t key, const struct module_table *modules)
 {
 	const uint64_t address = key >> FLAG_BITS;
+	struct module *module = modules->modules[address >> OFFSET_BITS];
 	return (struct raw_frame){
 		.kind = RAW_NATIVE,
 		.exact = key >> 3 & 1,
 		.guessed = key >> 2 & 1,
 		.interpreter = key >> 1 & 1,
 		.hidden = key & 1,
-		.module = modules->modules[address >> OFFSET_BITS],
-		.offset = address & ((UINT64_C(1) << OFFSET_BITS) - 1),
+		.module = module,
+		.offset = module->base + (address & ((UINT64_C(1) << OFFSET_BITS) - 1)),
 	};
 }
 
@@ -143,97 +153,116 @@ static void write_leaf(struct writer *writer, const struct leaf *leaf)
 	writer->count++;
 }
 
-static int compare(const struct leaf *a, const struct leaf *b)
+static int compare(uint64_t key, uint32_t parent, const struct fresh_leaf *fresh)
 {
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	return a->parent < b->parent ? -1 : a->parent > b->parent;
+	if (key != fresh->key)
+		return key < fresh->key ? -1 : 1;
+	return parent < fresh->parent ? -1 : parent > fresh->parent;
 }
 
 static int by_key(const void *left, const void *right)
 {
-	return compare(left, right);
+	const struct fresh_leaf *leaf = left;
+	return compare(leaf->key, leaf->parent, right);
 }
 
-/* Sorts what is new; the same ones become one. */
-static void sort_fresh(struct leaves *leaves)
+/* The next one of those that are new and those in blocks; equal ones are one. */
+static bool take_least(struct leaf_run *run, struct reader *reader, bool *more, size_t *next,
+		       struct leaf *leaf)
 {
-	size_t kept = 0;
-	if (leaves->fresh_count > 1)
-		qsort(leaves->fresh, leaves->fresh_count, sizeof(*leaves->fresh), by_key);
-	for (size_t i = 0; i < leaves->fresh_count; i++) {
-		if (kept > 0 && compare(&leaves->fresh[kept - 1], &leaves->fresh[i]) == 0)
-			leaves->fresh[kept - 1].count += leaves->fresh[i].count;
-		else
-			leaves->fresh[kept++] = leaves->fresh[i];
+	const bool has_fresh = *next < run->fresh_count;
+	if (!has_fresh && !*more)
+		return false;
+	const struct fresh_leaf *first = has_fresh ? &run->fresh[*next] : NULL;
+	if (*more && (!first || compare(reader->leaf.key, reader->leaf.parent, first) <= 0)) {
+		*leaf = reader->leaf;
+		*more = read_leaf(reader);
+	} else {
+		*leaf = (struct leaf){.key = first->key, .parent = first->parent};
 	}
-	leaves->fresh_count = kept;
+	for (;
+	     *next < run->fresh_count && compare(leaf->key, leaf->parent, &run->fresh[*next]) == 0;
+	     ++*next)
+		leaf->count += run->fresh[*next].count;
+	return true;
 }
 
-static void merge_fresh(struct leaves *leaves)
+static void merge_fresh(struct leaf_run *run)
 {
-	struct reader reader = {.block = leaves->blocks};
+	struct reader reader = {.block = run->blocks};
 	struct writer writer = {0};
+	struct leaf leaf;
 	size_t next = 0;
-	sort_fresh(leaves);
+	if (run->fresh_count > 1)
+		qsort(run->fresh, run->fresh_count, sizeof(*run->fresh), by_key);
 	bool more = read_leaf(&reader);
-	while (more || next < leaves->fresh_count) {
-		const struct leaf *fresh = &leaves->fresh[next];
-		const int order = next == leaves->fresh_count ? -1
-				  : !more		      ? 1
-							      : compare(&reader.leaf, fresh);
-		struct leaf leaf = order <= 0 ? reader.leaf : *fresh;
-		if (order == 0)
-			leaf.count += fresh->count;
+	while (take_least(run, &reader, &more, &next, &leaf))
 		write_leaf(&writer, &leaf);
-		next += order >= 0;
-		if (order <= 0)
-			more = read_leaf(&reader);
-	}
-	leaves->blocks = writer.first;
-	leaves->block_count = writer.count;
-	leaves->fresh_count = 0;
+	run->blocks = writer.first;
+	run->block_count = writer.count;
+	run->fresh_count = 0;
+}
+
+static void add(struct leaf_run *run, const struct fresh_leaf *leaf)
+{
+	const size_t most = run->block_count / FRESH_SHARE;
+	if (run->fresh_count >= (most > FRESH_LEAST ? most : FRESH_LEAST))
+		merge_fresh(run);
+	run->fresh = alloc_room(run->fresh, &run->fresh_capacity, run->fresh_count + 1,
+				sizeof(*run->fresh));
+	run->fresh[run->fresh_count++] = *leaf;
 }
 
 void leaves_add(struct leaves *leaves, uint32_t parent, uint64_t key, uint64_t samples)
 {
-	const size_t most = leaves->block_count / FRESH_SHARE;
-	if (leaves->fresh_count >= (most > FRESH_LEAST ? most : FRESH_LEAST))
-		merge_fresh(leaves);
-	leaves->fresh = alloc_room(leaves->fresh, &leaves->fresh_capacity, leaves->fresh_count + 1,
-				   sizeof(*leaves->fresh));
-	leaves->fresh[leaves->fresh_count++] = (struct leaf){key, samples, parent};
+	const uint64_t near = key >> (FLAG_BITS + NEAR_BITS);
+	struct leaf_run *run = &leaves->runs[hash_pair(near, 0) % LEAF_RUNS];
+	while (samples > 0) {
+		const uint32_t count = samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
+		add(run, &(struct fresh_leaf){key, parent, count});
+		samples -= count;
+	}
 }
 
 void leaves_settle(struct leaves *leaves, struct frame_table *frames,
 		   const struct module_table *modules, struct profile *tree)
 {
-	merge_fresh(leaves);
-	struct reader reader = {.block = leaves->blocks};
-	while (read_leaf(&reader)) {
-		const struct raw_frame frame = unpack(reader.leaf.key, modules);
-		profile_add_to(tree, reader.leaf.parent, frame_table_native(frames, &frame),
-			       reader.leaf.count);
+	for (size_t i = 0; i < LEAF_RUNS; i++) {
+		struct leaf_run *run = &leaves->runs[i];
+		merge_fresh(run);
+		struct reader reader = {.block = run->blocks};
+		while (read_leaf(&reader)) {
+			const struct raw_frame frame = unpack(reader.leaf.key, modules);
+			profile_add_to(tree, reader.leaf.parent, frame_table_native(frames, &frame),
+				       reader.leaf.count);
+		}
+		free(run->fresh);
+		*run = (struct leaf_run){0};
 	}
-	free(leaves->fresh);
-	*leaves = (struct leaves){0};
 }
 
 size_t leaves_footprint(const struct leaves *leaves)
 {
-	size_t bytes = leaves->fresh_capacity * sizeof(*leaves->fresh);
-	for (const struct leaf_block *block = leaves->blocks; block; block = block->next)
-		bytes += sizeof(*block);
+	size_t bytes = 0;
+	for (size_t i = 0; i < LEAF_RUNS; i++) {
+		const struct leaf_run *run = &leaves->runs[i];
+		bytes += run->fresh_capacity * sizeof(*run->fresh);
+		for (const struct leaf_block *block = run->blocks; block; block = block->next)
+			bytes += sizeof(*block);
+	}
 	return bytes;
 }
 
 void leaves_release(struct leaves *leaves)
 {
-	while (leaves->blocks) {
-		struct leaf_block *block = leaves->blocks;
-		leaves->blocks = block->next;
-		free(block);
+	for (size_t i = 0; i < LEAF_RUNS; i++) {
+		struct leaf_run *run = &leaves->runs[i];
+		while (run->blocks) {
+			struct leaf_block *block = run->blocks;
+			run->blocks = block->next;
+			free(block);
+		}
+		free(run->fresh);
 	}
-	free(leaves->fresh);
 	*leaves = (struct leaves){0};
 }

@@ -135,11 +135,12 @@ void profile_release(struct profile *profile);
 /* The id of an equal frame, or of a new one. Strings of the frame must be interned in strings. */
 uint32_t profile_frame(struct profile *profile, const struct frame *frame);
 
-/* Counts one stack, outermost frame first; returns the node that it ends in. */
+/* Counts one stack, outermost frame first; returns the node that it ends in. 0 samples: makes room
+ * for it. A tree that is full counts what does not fit at the last node that does. */
 uint32_t profile_add(struct profile *profile, const uint32_t *frames, size_t count,
 		     uint64_t samples);
 
-/* Counts the stack that ends in the frame inside of this node. */
+/* Counts the stack that ends in the frame inside of this node; of a full tree, see above. */
 void profile_add_to(struct profile *profile, uint32_t node, uint32_t frame, uint64_t samples);
 
 /* Counts the stack that ends in this node once more. */

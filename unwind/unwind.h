@@ -35,7 +35,7 @@ struct unwind_frame {
 	uint8_t saved_known;		    /* bit N: saved[N] holds */
 	uint8_t pc_kind;		    /* enum unwind_pc_kind */
 	bool guessed;			    /* reached without unwind information */
-	bool trampoline;   /* code in no file that does nothing but call another function */
+	bool trampoline;   /* code in no file that does nothing but call, or jump to, another function */
 	bool signal_frame; /* the kernel's sigreturn trampoline: the next frame's PC is exact */
 };
 
@@ -89,7 +89,8 @@ bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers 
 
 /*
  * Where code is read that no file has (trampolines made at run time); NULL: nowhere. Used, not
- * owned. A frame of such code can be left when nothing but an epilogue follows in it.
+ * owned. A frame of such code can be left when nothing but an epilogue follows in it, or when it is
+ * a closure's of libffi.
  */
 void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *code);
 

@@ -36,6 +36,8 @@ static void set_up_world(struct world *world)
 	world->strings = interner_new();
 	for (uint32_t i = 0; i < MODULES; i++) {
 		world->made[i].id = i;
+		/* The last one is of code made at run time. */
+		world->made[i].base = i + 1 == MODULES ? 0x7f1234567000 : 0;
 		world->modules[i] = &world->made[i];
 	}
 	world->table.modules = world->modules;
@@ -124,7 +126,7 @@ static void all_that_was_counted_comes_to_the_tree(void **state)
 		for (int i = 0; i < 60000; i++) {
 			/* Dense and far apart, once and often. */
 			static const uint64_t reaches[] = {20, 3000, 1000000, UINT64_C(1) << 40};
-			const struct raw_frame frame = {
+			struct raw_frame frame = {
 				.kind = RAW_NATIVE,
 				.exact = any(&world, 8) > 0,
 				.guessed = any(&world, 8) == 0,
@@ -134,6 +136,7 @@ static void all_that_was_counted_comes_to_the_tree(void **state)
 				.offset = any(&world, 8) == 0 ? (UINT64_C(1) << 40) - 1
 							      : any(&world, reaches[any(&world, 4)]),
 			};
+			frame.offset += frame.module->base;
 			const uint64_t samples = any(&world, 9) ? 1 : any(&world, 1000000000);
 			count(&world, (uint32_t)any(&world, PARENTS), &frame, samples);
 		}
@@ -151,8 +154,9 @@ static void none_and_one_are_counted(void **state)
 	const size_t first = world.trees[0].node_count;
 	settle(&world);
 	check_trees(&world, first);
-	const struct raw_frame frame = {.kind = RAW_NATIVE, .module = world.modules[2]};
-	count(&world, PROFILE_ROOT, &frame, UINT64_C(1) << 50);
+	const struct raw_frame frame = {.kind = RAW_NATIVE, .module = world.modules[1]};
+	count(&world, PROFILE_ROOT, &frame, (UINT64_C(1) << 33) + 5);
+	count(&world, PROFILE_ROOT, &frame, UINT32_MAX);
 	settle(&world);
 	check_trees(&world, first);
 	release_world(&world);
@@ -167,8 +171,8 @@ static void a_new_stack_takes_some_bytes(void **state)
 	for (int i = 0; i < STACKS; i++) {
 		const struct raw_frame frame = {.kind = RAW_NATIVE,
 						.exact = true,
-						.module = world.modules[any(&world, MODULES)],
-						.offset = any(&world, 2000000)};
+						.module = world.modules[MODULES - 1],
+						.offset = 0x7f1234567000 + any(&world, 2000000)};
 		uint64_t key;
 		assert_true(leaf_pack(&frame, &key));
 		leaves_add(&world.leaves, (uint32_t)any(&world, 30000), key, 1);
@@ -179,12 +183,12 @@ static void a_new_stack_takes_some_bytes(void **state)
 
 static void what_does_not_fit_is_left_to_the_table(void **state)
 {
-	struct module module = {.id = 5}, last = {.id = 65535}, beyond = {.id = 65536};
+	struct module module = {.id = 5}, made = {.id = 5, .base = 4096}, last = {.id = 65535}, beyond = {.id = 65536};
 	const struct raw_frame good = {.kind = RAW_NATIVE, .module = &module, .offset = 1};
-	struct raw_frame frames[6];
+	struct raw_frame frames[7];
 	uint64_t key;
 	(void)state;
-	for (size_t i = 0; i < 6; i++)
+	for (size_t i = 0; i < 7; i++)
 		frames[i] = good;
 	frames[0].kind = RAW_PYTHON;
 	frames[1].idle = true;
@@ -192,7 +196,9 @@ static void what_does_not_fit_is_left_to_the_table(void **state)
 	frames[3].module = &beyond;
 	frames[4].offset = UINT64_C(1) << 40;
 	frames[5].offset = UINT64_MAX;
-	for (size_t i = 0; i < 6; i++)
+	frames[6].module = &made;
+	frames[6].offset = 4095;
+	for (size_t i = 0; i < 7; i++)
 		assert_false(leaf_pack(&frames[i], &key));
 	frames[5].module = &last;
 	frames[5].offset = (UINT64_C(1) << 40) - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks that greenlet is copying back are known by the function that does it. */
+/* Stacks that greenlet may be copying back are known by the function that does it. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,15 +40,17 @@ static void *load(const char *file, const char *name, remote_addr *function)
 	return handle;
 }
 
-/* Whether a stack of frames of these functions, innermost first, is being replaced. */
-static bool is_replaced(struct stack_switch *known, const struct module_table *modules,
-			const remote_addr *functions, size_t count)
+/* Whether a stack is being replaced that is at these places, innermost first. */
+static bool is_replaced(struct stack_switch *known, struct module_table *modules,
+			const remote_addr *places, size_t count)
 {
 	struct unwind_frame frames[16];
 	assert_true(count <= sizeof(frames) / sizeof(*frames));
 	memset(frames, 0, sizeof(frames));
-	for (size_t i = 0; i < count; i++)
-		frames[i].function = functions[i];
+	for (size_t i = 0; i < count; i++) {
+		frames[i].pc = places[i] + (i > 0);
+		frames[i].pc_kind = i > 0 ? UNWIND_PC_RETURN : UNWIND_PC_EXACT;
+	}
 	const struct unwind_stack stack = {.frames = frames, .count = count};
 	return stack_switch_under_way(known, modules, &stack);
 }
@@ -60,39 +62,59 @@ static void refresh(struct module_table *modules, struct target *target)
 
 static void the_copying_function_is_found(void **state)
 {
+	/* That it is once again another module is what exec does, too. */
+	static const struct {
+		const char *file, *name;
+		bool found;
+	} cases[] = {
+		{"_greenlet.cpython-39-x86_64-linux-gnu.so", "slp_restore_state_trampoline", true},
+		{"greenlet.so", "slp_restore_state", true},
+		{"greenlet.cpython-27.so", "slp_restore_state", true},
+		{"_greenlet.abi3.so", "slp_restore_state_trampoline", true},
+		{"_greenlet.other.so", "slp_save_state_trampoline", false},
+		{"another.so", "slp_restore_state", false},
+		{"_gevent_c_greenlet_primitives.so", "slp_restore_state", false},
+	};
+	enum { CASES = sizeof(cases) / sizeof(*cases) };
 	struct target *target;
 	struct module_table modules;
 	struct stack_switch known = {0};
-	remote_addr newer, older, foreign;
+	remote_addr functions[CASES];
+	void *libraries[CASES];
 	(void)state;
 	assert_true(target_open(getpid(), &target, NULL));
 	module_table_init(&modules);
 	refresh(&modules, target);
-	const remote_addr none[] = {0, 1, 2};
-	assert_false(is_replaced(&known, &modules, none, 3));
+	const remote_addr ours = (remote_addr)(uintptr_t)is_replaced;
+	assert_false(is_replaced(&known, &modules, (const remote_addr[]){ours, 0, 1}, 3));
+	assert_false(known.possible);
 
-	void *libraries[] = {
-		load("_greenlet.cpython-39-x86_64-linux-gnu.so", "slp_restore_state_trampoline",
-		     &newer),
-		load("greenlet.so", "slp_restore_state", &older),
-		load("another.so", "slp_restore_state", &foreign),
-	};
+	for (size_t i = 0; i < CASES; i++)
+		libraries[i] = load(cases[i].file, cases[i].name, &functions[i]);
 	refresh(&modules, target);
-	const remote_addr leaf[] = {newer, 1}, old_leaf[] = {older, 1}, other[] = {foreign, 1};
-	const remote_addr caller[] = {1, 2, 3, newer, 4}, none_now[] = {newer + 1, older - 1};
-	const remote_addr far[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, newer};
-	assert_true(is_replaced(&known, &modules, leaf, 2));
-	assert_true(is_replaced(&known, &modules, old_leaf, 2));
-	assert_true(is_replaced(&known, &modules, caller, 5));
-	assert_false(is_replaced(&known, &modules, other, 2)); /* not greenlet's */
-	assert_false(is_replaced(&known, &modules, none_now, 2));
-	assert_false(is_replaced(&known, &modules, far, 10));
-	assert_false(is_replaced(&known, &modules, leaf, 0));
-	/* Each module has been looked at once. */
-	assert_int_equal(known.looked_at, modules.module_count);
+	for (int twice = 0; twice < 2; twice++)
+		for (size_t i = 0; i < CASES; i++) {
+			const remote_addr at = functions[i];
+			assert_int_equal(is_replaced(&known, &modules, &at, 1), cases[i].found);
+			const remote_addr below[] = {ours, ours, ours, at, ours};
+			assert_int_equal(is_replaced(&known, &modules, below, 5), cases[i].found);
+			const remote_addr far[] = {ours, ours, ours, ours, ours,
+						   ours, ours, ours, at};
+			assert_false(is_replaced(&known, &modules, far, 9));
+		}
+	assert_int_equal(known.count, 5); /* each module of greenlet's, once */
+	/* Its own code only, from its first byte to its last one. */
+	const struct stack_copier *copier = &known.copiers[0];
+	const remote_addr before = functions[0] - 1, last = functions[0] + copier->size - 1,
+			  end = functions[0] + copier->size;
+	assert_false(is_replaced(&known, &modules, &before, 1));
+	assert_true(is_replaced(&known, &modules, &last, 1));
+	assert_false(is_replaced(&known, &modules, &end, 1));
+	assert_false(is_replaced(&known, &modules, NULL, 0));
 
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++)
+	for (size_t i = 0; i < CASES; i++)
 		dlclose(libraries[i]);
+	stack_switch_release(&known);
 	module_table_release(&modules);
 	target_free(target);
 }

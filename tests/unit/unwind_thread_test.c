@@ -172,32 +172,17 @@ static void leaf_trampolines(void *argument)
 	*arrived = 2;
 }
 
-/* Closures' trampolines as libffi has written them, but for where they jump to: back to their
- * start. */
+/* Closures' trampolines as libffi writes them; the address that they jump to stands behind each. */
 static const struct closure {
-	const char *code;
-	size_t size, address; /* where the address stands that it jumps to */
-	size_t starts[4], count;
+	uint8_t code[24];
+	size_t size, starts[3], count;
 } closures[] = {
-	{ "\xf3\x0f\x1e\xfa\x4c\x8d\x15\xf5\xff\xff\xff\xff\x25\x07\0\0\0\x0f\x1f\x80\0\0\0\0", 24, 24,
-	  { 0, 4, 11 }, 3 },
-	{ "\x4c\x8d\x15\xf9\xff\xff\xff\xff\x25\x03\0\0\0\x0f\x1f\0", 16, 16, { 0, 7 }, 2 },
-	{ "\x49\xbb\0\0\0\0\0\0\0\0\x49\xba\0\0\0\0\0\0\0\0\xf9\x49\xff\xe3", 24, 2,
-	  { 0, 10, 20, 21 }, 4 },
+	{ { 0xf3, 0x0f, 0x1e, 0xfa, 0x4c, 0x8d, 0x15, 0xf5, 0xff, 0xff, 0xff, 0xff,
+	    0x25, 0x07, 0x00, 0x00, 0x00, 0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00 },
+	  24, { 0, 4, 11 }, 3 },
+	{ { 0x4c, 0x8d, 0x15, 0xf9, 0xff, 0xff, 0xff, 0xff, 0x25, 0x03, 0, 0, 0, 0x0f, 0x1f, 0 },
+	  16, { 0, 7 }, 2 },
 };
-static const struct closure *closure; /* the leaf's */
-
-static void leaf_closure(void *argument)
-{
-	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	const uint64_t start = (uint64_t)(uintptr_t)code;
-	memcpy(code, closure->code, closure->size);
-	memcpy(code + closure->address, &start, sizeof(start));
-	*arrived = 1;
-	((leaf_function)(uintptr_t)code)(argument);
-	*arrived = 2;
-}
 
 static void on_signal(int number)
 {
@@ -342,19 +327,6 @@ static void stop(struct child *child)
 	child->copy.bytes = alloc_zeroed(child->copy.size, 1);
 	assert_true(memory_read(target_memory(child->target), sp, child->copy.bytes,
 				child->copy.size, NULL));
-}
-
-/* It has arrived, but may have some instructions to go until it is there. */
-static void stop_in_no_file(struct child *child)
-{
-	for (;;) {
-		stop(child);
-		const struct mapping *const mapping = module_table_find(
-			&child->table, child->registers.value[REGISTER_RIP]);
-		if (mapping && !mapping->module)
-			return;
-		tracer_resume(child->tracer, child->pid);
-	}
 }
 
 static void unwind(struct child *child)
@@ -619,43 +591,58 @@ static void trampolines_made_at_run_time_are_left(void **state)
 	finish(&child);
 }
 
+/* Whether a stack with that PC for its leaf goes on as if that had jumped to what is there. */
+static bool is_left(struct child *child, remote_addr pc)
+{
+	child->registers.value[REGISTER_RIP] = pc;
+	unwind(child);
+	return child->stack.frames[0].trampoline && child->stack.guessed == 0 &&
+	       child->stack.end == UNWIND_END_OUTERMOST && child->stack.frames[0].pc == pc &&
+	       has_chain(&child->stack, layouts);
+}
+
 static void closures_are_left_from_each_instruction(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(closures) / sizeof(*closures); i++) {
+		const struct closure *const closure = &closures[i];
 		struct child child;
-		closure = &closures[i];
-		start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"),
-		      leaf_closure);
-		unwinder_set_code(child.unwinder, target_memory(child.target));
-		stop_in_no_file(&child);
 		char path[40];
+		uint8_t *const code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		const remote_addr at = (remote_addr)(uintptr_t)code;
+		/* It spins on its caller's stack: as if the closure had just jumped there. */
+		void *const leaf = dlsym(layouts[0].handle, "fixture_spin");
+		memcpy(code, closure->code, closure->size);
+		memcpy(code + closure->size, &leaf, sizeof(leaf));
+		start(&child, (outer_function)dlsym(layouts[0].handle, "fixture_outer"),
+		      (leaf_function)leaf);
 		const int memory = open(print(path, sizeof(path), "/proc/%d/mem", child.pid), O_RDWR);
-		const remote_addr code = child.registers.value[REGISTER_RIP] & ~(remote_addr)4095;
-		for (size_t k = 0; k < closure->count; k++) {
-			child.registers.value[REGISTER_RIP] = code + closure->starts[k];
-			unwind(&child);
-			assert_true(has_chain(&child.stack, layouts));
-			assert_int_equal(child.stack.end, UNWIND_END_OUTERMOST);
-			assert_int_equal(child.stack.guessed, 0);
-			assert_true(child.stack.frames[0].trampoline);
-			assert_false(child.stack.frames[1].trampoline);
-		}
-		/* Its memory is free by now, and its first bytes are used for a list. */
-		const uint64_t link = 0x1234567890abcdef;
-		child.registers.value[REGISTER_RIP] = code;
-		assert_int_equal(pwrite(memory, &link, sizeof(link), (off_t)code), sizeof(link));
-		unwind(&child);
-		assert_true(has_chain(&child.stack, layouts));
-		assert_true(child.stack.frames[0].trampoline);
+		unwinder_set_code(child.unwinder, target_memory(child.target));
+		stop(&child);
+		for (size_t k = 0; k < closure->count; k++)
+			assert_true(is_left(&child, at + closure->starts[k]));
 		/* In the middle of an instruction, and behind the last one. */
-		child.registers.value[REGISTER_RIP] = code + closure->starts[1] + 1;
-		unwind(&child);
-		assert_false(child.stack.frames[0].trampoline);
-		child.registers.value[REGISTER_RIP] = code + closure->size + 32;
-		unwind(&child);
-		assert_false(child.stack.frames[0].trampoline);
+		assert_false(is_left(&child, at + closure->starts[1] + 1));
+		assert_false(is_left(&child, at + closure->size));
+		assert_false(is_left(&child, at + 4096 - 8));
+
+		/* Its memory is free by now, and its first bytes are used for a list. */
+		const uint64_t link = at + 64, none = 0, other = at + 63;
+		assert_int_equal(pwrite(memory, &link, 8, (off_t)at), 8);
+		assert_true(is_left(&child, at));
+		assert_int_equal(pwrite(memory, &none, 8, (off_t)at), 8);
+		assert_true(is_left(&child, at + closure->starts[1]));
+		assert_int_equal(pwrite(memory, &other, 8, (off_t)at), 8);
+		assert_false(is_left(&child, at));
+
+		/* It jumps to what is in no file. */
+		assert_int_equal(pwrite(memory, closure->code, 8, (off_t)at), 8);
+		assert_true(is_left(&child, at));
+		assert_int_equal(pwrite(memory, &link, 8, (off_t)(at + closure->size)), 8);
+		assert_false(is_left(&child, at));
 		close(memory);
+		munmap(code, 4096);
 		finish(&child);
 	}
 }
