@@ -35,7 +35,7 @@ struct unwind_frame {
 	uint8_t saved_known;		    /* bit N: saved[N] holds */
 	uint8_t pc_kind;		    /* enum unwind_pc_kind */
 	bool guessed;			    /* reached without unwind information */
-	bool trampoline;   /* code in no file that does nothing but call, or jump to, another function */
+	bool trampoline;   /* code in no file that does nothing but go to another function */
 	bool signal_frame; /* the kernel's sigreturn trampoline: the next frame's PC is exact */
 };
 
