@@ -159,7 +159,8 @@ void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *n
 			break;
 		if (id == NO_FRAME_ID)
 			id = merged_id(decoder, native, raw->runtime, frame, idle);
-		frame->id = idle ? NO_FRAME_ID : id;
+		if (!idle)
+			frame->id = id;
 		decoder->stack[decoder->stack_count++] = id;
 	}
 	number_kernel(decoder, raw);

@@ -147,6 +147,15 @@ static void count_pause(struct recorder *recorder, uint64_t pause_ns, uint32_t a
 		recorder->pause_max_ns = pause_ns;
 }
 
+/* Where the thread's last sample ended. */
+static void count_last(struct recorder *recorder, const struct thread_slot *slot, uint64_t samples)
+{
+	if (slot->last_leaf != NO_LEAF)
+		leaves_add(&recorder->leaves, slot->last_node, slot->last_leaf, samples);
+	else
+		profile_add_again(&recorder->raw, slot->last_node, samples);
+}
+
 static void count_sample(struct recorder *recorder, struct thread_slot *slot,
 			 const struct decode_facts *facts)
 {
@@ -158,12 +167,9 @@ static void count_sample(struct recorder *recorder, struct thread_slot *slot,
 	counts->guessed += facts->guessed;
 	counts->contradictions += facts->contradiction;
 	counts->native_samples += facts->native_leaf;
-	const bool packed = decoder->leaf != NO_LEAF;
-	slot->last_node =
-		profile_add(&recorder->raw, decoder->stack, decoder->stack_count, packed ? 0 : 1);
+	slot->last_node = profile_add(&recorder->raw, decoder->stack, decoder->stack_count, 0);
 	slot->last_leaf = decoder->leaf;
-	if (packed)
-		leaves_add(&recorder->leaves, slot->last_node, slot->last_leaf, 1);
+	count_last(recorder, slot, 1);
 }
 
 static bool left_out(const struct recorder *recorder, const struct decode_facts *facts)
@@ -239,10 +245,7 @@ static void repeat(struct recorder *recorder, const struct thread_slot *slot, ui
 	for (uint64_t i = 0; i < ticks && recorder->capture; i++)
 		capture_repeat(recorder->capture, slot->tid);
 	recorder->counts.samples += ticks;
-	if (slot->last_leaf != NO_LEAF)
-		leaves_add(&recorder->leaves, slot->last_node, slot->last_leaf, ticks);
-	else
-		profile_add_again(&recorder->raw, slot->last_node, ticks);
+	count_last(recorder, slot, ticks);
 }
 
 static unsigned patience(struct recorder *recorder, unsigned calm)
