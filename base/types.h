@@ -6,8 +6,10 @@
 #ifndef BASE_TYPES_H
 #define BASE_TYPES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* An address in the target's address space. An integer, so that it cannot be dereferenced. */
 typedef uint64_t remote_addr;
@@ -20,6 +22,13 @@ struct build_id {
 	uint8_t bytes[32];
 	uint8_t size;
 };
+
+/* Whether both are known, and the same. */
+static inline bool build_id_equal(const struct build_id *a, const struct build_id *b)
+{
+	return a->size && a->size == b->size && a->size <= sizeof(a->bytes) &&
+	       memcmp(a->bytes, b->bytes, a->size) == 0;
+}
 
 /* Writes the build ID as lower-case hex into text (65 bytes); "" when there is none. */
 static inline void build_id_hex(const struct build_id *id, char text[65])

@@ -93,8 +93,7 @@ static bool cut_short(struct error *error)
 
 static bool same_build(const struct module *module, const struct build_id *id)
 {
-	return id->size == 0 || (module->build_id.size == id->size &&
-				 memcmp(module->build_id.bytes, id->bytes, id->size) == 0);
+	return id->size == 0 || build_id_equal(&module->build_id, id);
 }
 
 static bool add_module(struct replay *replay, const char *path, const struct build_id *id,

@@ -221,12 +221,12 @@ static bool read_segments(struct module *module, const Elf64_Ehdr *header, uint6
 	if (count > SEGMENTS_LIMIT || header->e_phentsize != sizeof(Elf64_Phdr) ||
 	    !within(header->e_phoff, count * sizeof(Elf64_Phdr), file_size))
 		return corrupt(module, "bad program headers", error);
+	_cleanup_free_ Elf64_Phdr *headers = alloc_zeroed(count, sizeof(*headers));
+	if (!module_read_file(module, header->e_phoff, headers, count * sizeof(*headers), error))
+		return false;
 	module->segments = alloc_zeroed(count, sizeof(*module->segments));
 	for (size_t i = 0; i < count; i++) {
-		Elf64_Phdr segment;
-		if (!module_read_file(module, header->e_phoff + i * sizeof(segment), &segment,
-				      sizeof(segment), error))
-			return false;
+		const Elf64_Phdr segment = headers[i];
 		if (segment.p_type == PT_LOAD && !add_segment(module, &segment, file_size, error))
 			return false;
 		if (segment.p_type == PT_NOTE)

@@ -25,8 +25,10 @@ enum { VDSO_LIMIT = 64 * 1024, IMAGE_LIMIT = 256 * 1024 * 1024, PATH_LIMIT = 409
 /* The kernel writes a newline in a path as "\012"; other bytes stand for themselves. */
 static void decode_newlines(char *path)
 {
-	char *out = path;
-	for (const char *in = path; *in; out++) {
+	char *out = strchr(path, '\\');
+	if (!out)
+		return;
+	for (const char *in = out; *in; out++) {
 		bool newline = strncmp(in, "\\012", 4) == 0;
 		*out = newline ? '\n' : *in;
 		in += newline ? 4 : 1;

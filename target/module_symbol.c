@@ -70,8 +70,10 @@ static void compare_names(struct search *search, const Elf64_Sym *symbol, const 
 /* "name" itself and "name.cold", not "name_of_another". */
 static bool is_part(const char *text, uint64_t room, const char *name)
 {
+	if (*text != *name)
+		return false;
 	size_t size = strlen(name);
-	return *text == *name && size < room && memcmp(text, name, size) == 0 &&
+	return size < room && memcmp(text, name, size) == 0 &&
 	       (text[size] == '\0' || text[size] == '.');
 }
 
@@ -259,8 +261,7 @@ static void search_debug_file(const struct module *module, struct search *search
 		return;
 	struct module *debug = module_new(path);
 	debug->fd = fd;
-	if (module_read_sections(debug) && debug->build_id.size == module->build_id.size &&
-	    memcmp(debug->build_id.bytes, module->build_id.bytes, module->build_id.size) == 0)
+	if (module_read_sections(debug) && build_id_equal(&debug->build_id, &module->build_id))
 		search_sections(debug, ".symtab", ".strtab", search);
 	module_free(debug);
 }

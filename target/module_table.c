@@ -194,6 +194,7 @@ struct refresh {
 	const struct maps *maps;
 	struct module **modules; /* of each line */
 	uint8_t *attempts;	 /* likewise: see struct mapping */
+	struct maps_line *image; /* room for the lines of one; NULL: not needed yet */
 };
 
 /* All lines of the file of line `index`, from the first of them on that follows without another
@@ -227,14 +228,15 @@ static uint64_t copies_left(const struct module_table *table)
 	return left;
 }
 
-static struct module *open_image(const struct refresh *refresh, size_t index)
+static struct module *open_image(struct refresh *refresh, size_t index)
 {
 	struct module *module = NULL;
-	struct maps_line *lines = alloc_zeroed(IMAGE_LINES_LIMIT, sizeof(*lines));
-	size_t count = gather_lines(refresh, index, lines);
-	if (!module_open(refresh->target, lines, count, copies_left(refresh->table), &module, NULL))
+	if (!refresh->image)
+		refresh->image = alloc_zeroed(IMAGE_LINES_LIMIT, sizeof(*refresh->image));
+	size_t count = gather_lines(refresh, index, refresh->image);
+	if (!module_open(refresh->target, refresh->image, count, copies_left(refresh->table),
+			 &module, NULL))
 		module = NULL;
-	free(lines);
 	return module;
 }
 
@@ -242,7 +244,7 @@ static struct module *open_image(const struct refresh *refresh, size_t index)
  * The module of an executable mapping: an old one if its file was at this place before, else a new
  * one. A file that was loaded elsewhere before is opened again: it may have been rewritten.
  */
-static struct module *find_module(const struct refresh *refresh, size_t index)
+static struct module *find_module(struct refresh *refresh, size_t index)
 {
 	const struct maps_line *line = &refresh->maps->lines[index];
 	struct module_table *table = refresh->table;
@@ -270,7 +272,7 @@ static struct module *find_module(const struct refresh *refresh, size_t index)
 	return module;
 }
 
-static void find_executable(const struct refresh *refresh)
+static void find_executable(struct refresh *refresh)
 {
 	for (size_t i = 0; i < refresh->maps->count; i++) {
 		const struct maps_line *line = &refresh->maps->lines[i];
@@ -423,6 +425,7 @@ bool module_table_refresh(struct module_table *table, const struct target *targe
 	bool moved = replace_mappings(table, build_mappings(&refresh), maps.count);
 	free(refresh.modules);
 	free(refresh.attempts);
+	free(refresh.image);
 	if (changed)
 		*changed = moved;
 	return true;
