@@ -118,17 +118,44 @@ bool image_is_object(const struct elf_image *image, uint64_t type)
 	       !(count >> 32 & 0xffff);
 }
 
+/* A part of a segment that no function covers: all of one without code. */
+struct data_part {
+	const struct image_segment *segment;
+	size_t function;     /* the next one */
+	uint64_t start, end; /* end 0: before the first */
+};
+
+static bool next_part(const struct elf_image *image, struct data_part *part)
+{
+	const struct interval_list *functions = &image->functions;
+	const struct image_segment *segment = part->segment;
+	uint64_t start = part->end ? part->end : segment->start, end = segment->end;
+
+	for (; segment->code && part->function < functions->count; part->function++) {
+		const struct interval *function = &functions->items[part->function];
+		if (function->start > start) {
+			end = function->start < end ? function->start : end;
+			break;
+		}
+		start = function->reach > start ? function->reach : start;
+	}
+	part->start = start;
+	part->end = end;
+	return start < segment->end;
+}
+
 /* `start`: below it is nothing. Most words of an executable that is not relocated are no pointers.
  */
-static void each_text_of(const struct elf_image *image, const struct image_segment *segment,
+static void each_text_of(const struct elf_image *image, const struct data_part *part,
 			 uint64_t start, void (*visit)(void *, uint64_t, const char *),
 			 void *context)
 {
+	const struct image_segment *segment = part->segment;
 	const uint8_t *words = segment->words ? segment->words : segment->bytes;
 
-	for (uint64_t at = segment->start; segment->end - at >= 8; at += 8) {
-		if (segment->pointer && at % 512 == segment->start % 512 &&
-		    segment->end - at >= 512 &&
+	for (uint64_t at = (part->start + 7) & ~UINT64_C(7); at < part->end && part->end - at >= 8;
+	     at += 8) {
+		if (segment->pointer && at % 512 == segment->start % 512 && part->end - at >= 512 &&
 		    !read_word(segment->pointer + (at - segment->start) / 64)) {
 			at += 504; /* 64 words without any pointer among them */
 			continue;
@@ -151,7 +178,9 @@ void image_each_text(const struct elf_image *image,
 		if (start > image->segments[i].start)
 			start = image->segments[i].start;
 	for (size_t i = 0; i < image->count; i++)
-		each_text_of(image, &image->segments[i], start, visit, context);
+		for (struct data_part part = {.segment = &image->segments[i]};
+		     next_part(image, &part);)
+			each_text_of(image, &part, start, visit, context);
 }
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -356,8 +385,10 @@ static bool in_data(const struct elf_image *image, const char *text)
 {
 	for (size_t i = 0; i < image->count; i++) {
 		const struct image_segment *segment = &image->segments[i];
-		if (memmem(segment->bytes, segment->end - segment->start, text, strlen(text) + 1))
-			return true;
+		for (struct data_part part = {.segment = segment}; next_part(image, &part);)
+			if (memmem(segment->bytes + (part.start - segment->start),
+				   part.end - part.start, text, strlen(text) + 1))
+				return true;
 	}
 	return false;
 }
@@ -393,12 +424,12 @@ bool image_load(struct elf_image *image, Elf *elf)
 	read_dynamic(image, &dynamic_header, &dynamic);
 	if (!is_for_python(image) || !elf_eh_frame_bytes(elf, &eh_frame))
 		return false;
-	image->cython = in_data(image, "cython_runtime");
-	image->memoryview = image->cython && in_data(image, "_memoryviewslice");
 	apply_rela(image, dynamic.rela, dynamic.rela_size);
 	apply_rela(image, dynamic.jmprel, dynamic.jmprel_size);
 	apply_relr(image, &dynamic);
 	fde_table_add(&image->functions, elf, &eh_frame, true);
 	interval_sort(&image->functions);
+	image->cython = in_data(image, "cython_runtime");
+	image->memoryview = image->cython && in_data(image, "_memoryviewslice");
 	return image->functions.count;
 }

@@ -36,11 +36,19 @@ static int compare(const void *left, const void *right)
 	return a->value > b->value ? -1 : a->value < b->value;
 }
 
+static bool is_sorted(const struct interval_list *list)
+{
+	for (size_t i = 1; i < list->count; i++)
+		if (compare(&list->items[i - 1], &list->items[i]) > 0)
+			return false;
+	return true;
+}
+
 void interval_sort(struct interval_list *list)
 {
 	uint64_t reach = 0;
 
-	if (list->count > 1)
+	if (!is_sorted(list))
 		qsort(list->items, list->count, sizeof(*list->items), compare);
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->items[i].end > reach)
