@@ -11,6 +11,8 @@ PACKAGES := libunwind-ptrace libunwind-generic libdw libelf zlib jansson
 PKG_CONFIG ?= pkg-config
 # What can be done without: .gnu_debugdata is not read then.
 HAVE_LIBLZMA := $(shell $(PKG_CONFIG) --exists liblzma 2>/dev/null && echo yes)
+# ... and compressed debug information takes twice as long to read.
+HAVE_LIBDEFLATE := $(shell $(PKG_CONFIG) --exists libdeflate 2>/dev/null && echo yes)
 ifneq ($(filter-out clean help check-layers format-check dist fuzz,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell uname -m),x86_64)
 $(error this profiler is for x86-64 Linux only, this machine is $(shell uname -m))
@@ -19,8 +21,9 @@ ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
 $(error libraries are missing: apt-get install pkg-config libunwind-dev libdw-dev libelf-dev libiberty-dev zlib1g-dev libjansson-dev (or run ./bootstrap demo))
 endif
 endif
-override PACKAGES += $(if $(HAVE_LIBLZMA),liblzma)
-PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) $(if $(HAVE_LIBLZMA),-DHAVE_LIBLZMA)
+override PACKAGES += $(if $(HAVE_LIBLZMA),liblzma) $(if $(HAVE_LIBDEFLATE),libdeflate)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) \
+	$(if $(HAVE_LIBLZMA),-DHAVE_LIBLZMA) $(if $(HAVE_LIBDEFLATE),-DHAVE_LIBDEFLATE)
 LIBIBERTY ?= -liberty
 LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lunwind-x86_64 $(LIBIBERTY) -lm -pthread
 

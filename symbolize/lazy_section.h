@@ -13,6 +13,7 @@ static const uint64_t LAZY_IMAGE_LIMIT = UINT64_C(1) << 31;
 
 struct lazy_section {
 	bool compressed, failed;
+	uint64_t packed;     /* where in the file the deflated bytes begin */
 	uint64_t at, end;    /* what of the file is still to be read */
 	uint8_t *out;	     /* the caller's, `size` zeroed bytes */
 	uint64_t size, done; /* of out */

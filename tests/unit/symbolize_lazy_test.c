@@ -160,7 +160,8 @@ static bool has_body(const struct elf_bytes *info, uint64_t offset)
 	return body[0] || memcmp(body, body + 1, SOME);
 }
 
-static void check_units(const char *library, const uint64_t offsets[3])
+/* `at_once`: a third of the section is enough to be given all of it. */
+static void check_units(const char *library, const uint64_t offsets[3], bool at_once)
 {
 	char path[128];
 	Elf *image;
@@ -174,10 +175,11 @@ static void check_units(const char *library, const uint64_t offsets[3])
 	assert_non_null(lazy);
 	assert_true(elf_section_bytes(image, ".debug_info", &info));
 	assert_false(has_body(&info, offsets[1]));
+	assert_false(has_body(&info, offsets[2]));
 	assert_true(lazy_dwarf_need_unit(lazy, offsets[1]));
 	assert_int_equal(info.data[offsets[1] + 4], 5); /* the version of DWARF */
 	assert_true(has_body(&info, offsets[1]));
-	assert_false(has_body(&info, offsets[2]));
+	assert_int_equal(has_body(&info, offsets[2]), at_once);
 	assert_false(lazy_dwarf_need_unit(lazy, info.size));
 	assert_false(lazy_dwarf_need_unit(lazy, UINT64_MAX - 2));
 	assert_false(lazy_dwarf_need_lines(lazy, UINT64_MAX));
@@ -194,6 +196,11 @@ static void check_units(const char *library, const uint64_t offsets[3])
 static void units_are_there_once_asked_for_and_others_are_not(void **state)
 {
 	uint64_t offsets[8];
+#ifdef HAVE_LIBDEFLATE
+	const bool at_once = true;
+#else
+	const bool at_once = false;
+#endif
 
 	(void)state;
 	assert_int_equal(shell("cd '%s' && gcc -g -O2 -fPIC -shared -w -o plain.so a.c b.c c.c && "
@@ -201,8 +208,8 @@ static void units_are_there_once_asked_for_and_others_are_not(void **state)
 			       folder),
 			 0);
 	assert_int_equal(unit_offsets(offsets, 8), 3);
-	check_units("plain.so", offsets);
-	check_units("compressed.so", offsets);
+	check_units("plain.so", offsets, false);
+	check_units("compressed.so", offsets, at_once);
 }
 
 static unsigned next_random(unsigned *seed)
