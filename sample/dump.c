@@ -43,6 +43,7 @@ struct dumper {
 	struct target *target;
 	const struct session_options *options;
 	struct decoder decoder;
+	struct resolver *resolver;
 	struct slots slots;
 	struct taker taker;
 	struct look *looks;
@@ -388,8 +389,7 @@ static bool shown(const struct dumper *dumper, const struct look *look)
 
 static void fill_dump(struct dumper *dumper, struct dump *dump, bool *partial)
 {
-	struct resolver *resolver =
-		resolver_new(dumper->target, dump->strings, dumper->options->internals);
+	struct resolver *resolver = dumper->resolver;
 	resolver_set_fetch(resolver, dumper->options->fetch);
 	resolver_run(resolver, &dumper->decoder.frames, dumper->decoder.unwinder);
 	dump->threads = arena_alloc(&dump->arena, dumper->look_count * sizeof(*dump->threads));
@@ -403,7 +403,6 @@ static void fill_dump(struct dumper *dumper, struct dump *dump, bool *partial)
 		dump->has_gil |= look->facts.has_gil;
 	}
 	dump->debug_problems = resolver_problems(resolver);
-	resolver_free(resolver);
 }
 
 static void describe(struct dumper *dumper, struct dump *dump)
@@ -448,6 +447,14 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 	       slots_check_wanted(&dumper->slots, dumper->target, dumper->options, error);
 }
 
+/* Not earlier: threads that are to stop would have to share their CPUs with it. */
+static void read_ahead(struct dumper *dumper)
+{
+	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);
+	if (dumper->options->native && runtime)
+		resolver_read_ahead(dumper->resolver, python_runtime_module(runtime));
+}
+
 static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,
 			struct error *error)
 {
@@ -459,6 +466,8 @@ static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,
 	bool again = true, well = true;
 	for (unsigned pass = 0; pass < MAX_PASSES && again && well; pass++) {
 		well = run_pass(dumper, pass, error);
+		if (pass == 0 && well)
+			read_ahead(dumper);
 		again = well && decode_pass(dumper);
 	}
 	if (well)
@@ -468,6 +477,7 @@ static bool look_at_all(struct dumper *dumper, struct dump *dump, bool *partial,
 
 static void release(struct dumper *dumper)
 {
+	resolver_free(dumper->resolver);
 	for (size_t i = 0; i < dumper->look_count; i++)
 		raw_sample_free(dumper->looks[i].raw);
 	free(dumper->looks);
@@ -492,6 +502,8 @@ bool dump_process(pid_t pid, const struct session_options *options, struct inter
 		return false;
 	decoder_init(&dumper.decoder, dumper.target, options, strings);
 	dumper.decoder.columns = true;
+	dumper.decoder.decides_later = true;
+	dumper.resolver = resolver_new(dumper.target, strings, options->internals);
 	bool well = prepare(&dumper, dump, error);
 	if (well) {
 		describe(&dumper, dump);

@@ -36,7 +36,8 @@ static bool same_native(const struct raw_frame *a, const struct raw_frame *b)
 {
 	return a->module == b->module && (!a->module || a->offset == b->offset) &&
 	       a->exact == b->exact && a->guessed == b->guessed &&
-	       a->interpreter == b->interpreter && a->hidden == b->hidden && a->idle == b->idle;
+	       a->interpreter == b->interpreter && a->hidden == b->hidden &&
+	       a->undecided == b->undecided && a->idle == b->idle;
 }
 
 uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *frame)

@@ -500,8 +500,9 @@ struct merged_frame {
 	uint32_t native; /* index of the native frame */
 	const struct python_code *code;
 	int32_t line, instruction;
-	uint32_t id; /* once it is numbered, what is shown; NO_FRAME_ID: not to be used again */
-	bool hidden; /* the interpreter's or start-up: --internals shows it */
+	uint32_t id;	/* once it is numbered, what is shown; NO_FRAME_ID: not to be used again */
+	bool hidden;	/* the interpreter's or start-up: --internals shows it */
+	bool undecided; /* hidden if no program can name the function */
 };
 enum { NO_FRAME_ID = 0xffffffffu };
 
@@ -590,6 +591,7 @@ enum raw_frame_kind { RAW_NATIVE, RAW_PYTHON, RAW_MARK, RAW_KERNEL };
 struct raw_frame {
 	enum raw_frame_kind kind : 8;
 	bool exact : 1, guessed : 1, interpreter : 1, hidden : 1;
+	bool undecided : 1;  /* hidden if no program can name the function */
 	bool idle : 1;	     /* the leaf of a thread that was blocked */
 	int32_t instruction; /* RAW_PYTHON, `exact`: tells frames apart in place of the line */
 	union {
@@ -740,6 +742,7 @@ struct decoder {
 	bool mark_idle;	    /* profiles: a blocked thread's leaf is of kind idle */
 	bool packs_leaf;    /* profiles: what can be a key is not in the table of frames */
 	bool columns;	    /* dumps: Python frames have their whole position */
+	bool decides_later; /* dumps: what a program can name is found out when frames are named */
 	/* Live recordings: of a thread each, as long as they are few. */
 	bool recalling;
 	struct unwind_recall *recalls[DECODER_RECALLS];
@@ -807,6 +810,10 @@ void resolver_free(struct resolver *resolver);
 
 /* From now on debug files are fetched from servers; NULL: nothing changes. */
 void resolver_set_fetch(struct resolver *resolver, const struct symbolize_fetch *fetch);
+
+/* Begins to read what the module, the interpreter's, says of its functions: its frames are named
+ * last. */
+void resolver_read_ahead(struct resolver *resolver, const struct module *module);
 
 /* Names every raw frame of the table, module by module. */
 void resolver_run(struct resolver *resolver, struct frame_table *table, struct unwinder *unwinder);

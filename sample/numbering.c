@@ -22,6 +22,7 @@ static struct raw_frame native_frame(struct decoder *decoder, const struct unwin
 				.guessed = frame->guessed,
 				.interpreter = interpreter,
 				.hidden = merged->hidden,
+				.undecided = merged->undecided,
 				.idle = idle};
 	if (mapping && mapping->module) {
 		raw.module = mapping->module;
@@ -67,13 +68,17 @@ static bool pack_leaf(struct decoder *decoder, const struct unwind_stack *native
 	return leaf_pack(&leaf, &decoder->leaf);
 }
 
-static bool is_c_function(const struct decoder *decoder, const struct python_runtime *runtime,
-			  const struct unwind_frame *frame)
+/* Whether it stays hidden. */
+static void decide(const struct decoder *decoder, const struct python_runtime *runtime,
+		   const struct unwind_frame *frame, struct merged_frame *merged)
 {
 	const struct module *interpreter = python_runtime_module(runtime);
-	remote_addr pc = unwind_frame_site(frame);
-	return python_runtime_owns(runtime, pc) &&
-	       c_functions_hold(decoder->c_functions, interpreter, pc - interpreter->load_bias);
+	const remote_addr pc = unwind_frame_site(frame);
+	if (!python_runtime_owns(runtime, pc))
+		return;
+	merged->undecided = decoder->decides_later;
+	merged->hidden = !merged->undecided && !c_functions_hold(decoder->c_functions, interpreter,
+								 pc - interpreter->load_bias);
 }
 
 /* What a program can name of the interpreter stands in its stack, save outside of the outermost
@@ -92,8 +97,7 @@ void decoder_show_c_functions(struct decoder *decoder, const struct python_runti
 	for (size_t i = 0; i < end; i++) {
 		struct merged_frame *frame = &merged->frames[i];
 		if (frame->hidden && frame->kind == MERGED_NATIVE)
-			frame->hidden =
-				!is_c_function(decoder, runtime, &native->frames[frame->native]);
+			decide(decoder, runtime, &native->frames[frame->native], frame);
 	}
 }
 

@@ -31,6 +31,7 @@ struct resolver {
 	struct cython_sources *sources;
 	struct cython_symbols *symbols; /* of the open module, once a Cython name was met in it */
 	bool typed;			/* with the types of fused functions */
+	const struct module *ahead;	/* whose functions are being read meanwhile */
 	struct table short_files;	/* interned path -> index in short_texts */
 	const char **short_texts;
 	size_t short_count, short_capacity;
@@ -325,14 +326,21 @@ static bool is_header_code(const struct symbolize_frame *symbol)
 	       (name[2] == '_' || (name[2] >= 'A' && name[2] <= 'Z'));
 }
 
-/* The name that a program has for the function, where there is one; NULL: none. */
+/* The function, if it is one that a program can name. */
+static bool find_c_function(struct resolver *resolver, const struct raw_frame *raw,
+			    struct symbolize_stated *stated)
+{
+	return symbolize_stated_name(resolver->symbolizer, raw->offset - !raw->exact, stated) &&
+	       c_function_is_shown(stated);
+}
+
+/* The name that a program has for it; NULL: none. */
 static const char *c_function_at(struct resolver *resolver, const struct raw_frame *raw,
 				 struct symbolize_stated *stated)
 {
 	_cleanup_strbuf_ struct strbuf name;
 	strbuf_init(&name);
-	if (!symbolize_stated_name(resolver->symbolizer, raw->offset - !raw->exact, stated) ||
-	    !c_function_is_shown(stated))
+	if (!find_c_function(resolver, raw, stated))
 		return NULL;
 	c_function_name(stated, &name);
 	return intern_text(resolver->strings, name.text);
@@ -425,10 +433,22 @@ struct symbolize_module module_to_symbolize(const struct module *module, int roo
 	};
 }
 
+static struct symbolize_module source_of(const struct resolver *resolver,
+					 const struct module *module)
+{
+	return module_to_symbolize(module, resolver->target ? target_root(resolver->target) : -1);
+}
+
+void resolver_read_ahead(struct resolver *resolver, const struct module *module)
+{
+	const struct symbolize_module source = source_of(resolver, module);
+	symbolizer_read_ahead(resolver->symbolizer, &source);
+	resolver->ahead = module;
+}
+
 static bool open_module(struct resolver *resolver, const struct module *module)
 {
-	const struct symbolize_module source =
-		module_to_symbolize(module, resolver->target ? target_root(resolver->target) : -1);
+	const struct symbolize_module source = source_of(resolver, module);
 	struct error error;
 	cython_symbols_free(resolver->symbols);
 	resolver->symbols = NULL;
@@ -439,14 +459,24 @@ static bool open_module(struct resolver *resolver, const struct module *module)
 	return false;
 }
 
+static bool is_builtin(struct resolver *resolver, const struct raw_frame *raw)
+{
+	struct symbolize_stated stated;
+	if (raw->undecided)
+		return find_c_function(resolver, raw, &stated);
+	return raw->interpreter && !raw->hidden;
+}
+
 static void name_one(struct resolver *resolver, uint32_t id, const struct raw_frame *raw,
 		     bool opened, struct unwinder *unwinder)
 {
 	struct symbolize_result result = {0};
-	if (opened && raw->interpreter && !raw->hidden) {
+	if (opened && is_builtin(resolver, raw)) {
 		name_builtin(resolver, id, raw);
 		return;
 	}
+	if (raw->undecided && !resolver->internals)
+		return;
 	if (opened)
 		symbolize_pc(resolver->symbolizer, raw->offset, raw->exact, &result);
 	else if (raw->module)
@@ -487,6 +517,14 @@ static void name_natives(struct resolver *resolver, const struct frame_table *ta
 	}
 }
 
+/* What is read ahead comes last. */
+static uint32_t place_of(const struct resolver *resolver, const struct module *module)
+{
+	if (!module)
+		return 0;
+	return module == resolver->ahead ? UINT32_MAX : module->id + 1;
+}
+
 void resolver_run(struct resolver *resolver, struct frame_table *table, struct unwinder *unwinder)
 {
 	/* Frames named by an earlier run keep their names. */
@@ -506,7 +544,7 @@ void resolver_run(struct resolver *resolver, struct frame_table *table, struct u
 			name_kernel(resolver, (uint32_t)id, raw);
 		else
 			order[natives++] = (struct order){raw->offset, (uint32_t)id,
-							  raw->module ? raw->module->id + 1 : 0};
+							  place_of(resolver, raw->module)};
 	}
 	name_natives(resolver, table, order, natives, unwinder);
 	free(order);

@@ -309,6 +309,9 @@ struct stated_names {
 
 /* What the module says; no names where it says none. */
 void stated_names_build(struct stated_names *names, Elf *elf);
+
+/* The same, from the disk where it was built before. */
+void stated_names_load(struct stated_names *names, Elf *elf);
 void stated_names_release(struct stated_names *names);
 
 struct stated_line {
@@ -330,6 +333,16 @@ void stated_names_each(const struct stated_names *names, struct interner *intern
 /* False: it has no name for the function that covers this address. */
 bool stated_names_find(const struct stated_names *names, struct interner *interner, uint64_t pc,
 		       struct symbolize_stated *stated);
+
+/* ---- names to be asked for later: stated_ahead.c ------------------------------------------ */
+
+/* Loads the names of a module in a thread of its own. NULL: nothing comes of it. */
+struct stated_ahead *stated_ahead_start(const struct symbolize_module *module);
+
+/* Waits for them and hands them over, once; false: they are of another module, or were taken. */
+bool stated_ahead_take(struct stated_ahead *ahead /* NULL accepted */, const char *path,
+		       const struct build_id *id, struct stated_names *names);
+void stated_ahead_free(struct stated_ahead *ahead); /* waits, too; NULL accepted */
 
 /* ---- names on disk: name_cache.c ---------------------------------------------------------- */
 

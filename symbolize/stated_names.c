@@ -3,6 +3,7 @@
  * From a module to the names that it states for its functions, and from an address to such a name.
  * Works on the file alone, stripped or not.
  */
+#include <elfutils/libdwelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,6 +173,31 @@ void stated_names_build(struct stated_names *names, Elf *elf)
 		claims_release(&claims);
 	}
 	image_release(&image);
+}
+
+/* The build ID is the file's own: what somebody says may be another one's. */
+static struct build_id id_of(Elf *elf)
+{
+	struct build_id id = {.size = 0};
+	const void *bytes;
+	const ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
+
+	if (size >= 8 && (size_t)size <= sizeof(id.bytes)) {
+		id.size = (uint8_t)size;
+		memcpy(id.bytes, bytes, id.size);
+	}
+	return id;
+}
+
+void stated_names_load(struct stated_names *names, Elf *elf)
+{
+	const struct build_id id = id_of(elf);
+
+	if (name_cache_load(&id, names))
+		return;
+	stated_names_build(names, elf);
+	if (names->count)
+		name_cache_store(&id, names);
 }
 
 void stated_names_release(struct stated_names *names)

@@ -100,6 +100,12 @@ bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
 			   struct symbolize_stated *stated);
 
 /*
+ * Begins to read those tables of a file, in a thread of ours, for when it will be open: whoever
+ * asks for a name of it then waits for the rest. Of one file, which has to have a build ID.
+ */
+void symbolizer_read_ahead(struct symbolizer *symbolizer, const struct symbolize_module *module);
+
+/*
  * Debug files from the servers in $DEBUGINFOD_URLS, which has to be set: for modules opened from
  * now on that have no DWARF on this machine, each build ID once. The limits are for all of them
  * together; once one is reached no more is asked for. `progress` (NULL accepted) is called when a

@@ -50,7 +50,8 @@ struct symbolizer {
 	struct interval_list fdes;
 	bool stated_built;
 	struct stated_names stated;
-	struct elf_image code; /* for lines of calls in stated functions; once it is needed */
+	struct stated_ahead *ahead; /* of a module to be opened later; NULL: none */
+	struct elf_image code;	    /* for lines of calls in stated functions; once it is needed */
 };
 
 struct symbolizer *symbolizer_new(struct interner *interner)
@@ -101,6 +102,7 @@ static void close_module(struct symbolizer *symbolizer)
 		.files = symbolizer->files,
 		.debuginfod = symbolizer->debuginfod,
 		.problems = symbolizer->problems,
+		.ahead = symbolizer->ahead,
 	};
 }
 
@@ -109,6 +111,7 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	if (!symbolizer)
 		return;
 	close_module(symbolizer);
+	stated_ahead_free(symbolizer->ahead);
 	debug_problems_release(&symbolizer->problems);
 	debuginfod_free(symbolizer->debuginfod);
 	free(symbolizer);
@@ -136,11 +139,7 @@ void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_
 /* Only a build ID makes sure that it is the same; without one it is opened anew. */
 static bool is_open(const struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
-	const struct build_id *open = &symbolizer->build_id, *wanted = &module->build_id;
-
-	return symbolizer->open && wanted->size && open->size == wanted->size &&
-	       wanted->size <= sizeof(wanted->bytes) &&
-	       !memcmp(open->bytes, wanted->bytes, wanted->size) &&
+	return symbolizer->open && build_id_equal(&symbolizer->build_id, &module->build_id) &&
 	       !strcmp(symbolizer->path, module->path);
 }
 
@@ -409,28 +408,18 @@ static bool add_stub(struct symbolizer *symbolizer, uint64_t pc, struct symboliz
 	return true;
 }
 
-/* The build ID is the file's own: what the caller says may be another one's. */
-static void load_stated(struct symbolizer *symbolizer)
+void symbolizer_read_ahead(struct symbolizer *symbolizer, const struct symbolize_module *module)
 {
-	struct build_id id = {.size = 0};
-	const void *bytes;
-	const ssize_t size = dwelf_elf_gnu_build_id(symbolizer->elf, &bytes);
-
-	if (size >= 8 && (size_t)size <= sizeof(id.bytes)) {
-		id.size = (uint8_t)size;
-		memcpy(id.bytes, bytes, id.size);
-	}
-	if (name_cache_load(&id, &symbolizer->stated))
-		return;
-	stated_names_build(&symbolizer->stated, symbolizer->elf);
-	if (symbolizer->stated.count)
-		name_cache_store(&id, &symbolizer->stated);
+	stated_ahead_free(symbolizer->ahead);
+	symbolizer->ahead = stated_ahead_start(module);
 }
 
 static void need_stated(struct symbolizer *symbolizer)
 {
-	if (!symbolizer->stated_built)
-		load_stated(symbolizer);
+	if (!symbolizer->stated_built &&
+	    !stated_ahead_take(symbolizer->ahead, symbolizer->path, &symbolizer->build_id,
+			       &symbolizer->stated))
+		stated_names_load(&symbolizer->stated, symbolizer->elf);
 	symbolizer->stated_built = true;
 }
 

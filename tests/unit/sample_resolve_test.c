@@ -25,7 +25,12 @@ static const char source[] =
 	"NOIPA void __pyx_fuse_0__pyx_pw_3mod_3axpy(void) { int __pyx_v_x; (void)__pyx_v_x; MARK(fused_wrapper); }\n"
 	"NOIPA void __pyx_fuse_1__pyx_pw_3mod_5axpy(void) { }\n"
 	"NOIPA void __pyx_pf_3mod_2axpy(int *__pyx_v_x) { (void)__pyx_v_x; MARK(fused); }\n"
-	"NOIPA void __pyx_pf_3mod_4axpy(const __pyx_t_3mod_real *__pyx_v_x) { (void)__pyx_v_x; MARK(fused_too); }\n";
+	"NOIPA void __pyx_pf_3mod_4axpy(const __pyx_t_3mod_real *__pyx_v_x) { (void)__pyx_v_x; MARK(fused_too); }\n"
+	"NOIPA void spam(void) { MARK(spam); }\n"
+	"NOIPA void eval(void) { MARK(eval); }\n"
+	"struct { const char *name; void *function; int flags; const char *doc; } methods[] =\n"
+	"	{{\"spam\", spam, 4, 0}, {0}};\n"
+	"void PyInit_mod(void) { }\n";
 
 static struct world {
 	char folder[64], path[100];
@@ -62,11 +67,14 @@ static int tear_down(void **state)
 	return shell("rm -r %s", world.folder);
 }
 
+/* "?eval": in an interpreter, hidden if no program can name it. */
 static uint32_t frame_at(const char *mark)
 {
 	char label[64];
-	snprintf(label, sizeof(label), "mark_%s", mark);
+	const bool undecided = *mark == '?';
+	snprintf(label, sizeof(label), "mark_%s", mark + undecided);
 	const struct raw_frame frame = {.kind = RAW_NATIVE, .module = &world.module, .exact = true,
+					.undecided = undecided, .interpreter = undecided,
 					.offset = mark_address(world.path, label)};
 	return frame_table_native(&world.table, &frame);
 }
@@ -132,6 +140,22 @@ static void specialisations_have_their_types(void **state)
 	check(false, (const char *[]){"fused_too", NULL}, "axpy[real]");
 }
 
+static void what_a_program_can_name_is_found_out_last(void **state)
+{
+	(void)state;
+	const char *const marks[] = {"?eval", "?spam", "other", "?eval", NULL};
+	for (int ahead = 0; ahead < 2; ahead++) {
+		check(false, marks, "spam;other");
+		check(true, marks, "eval;spam;other;eval");
+		world.module.build_id = (struct build_id){.bytes = {1}, .size = 1};
+		for (int i = 0; i < 2; i++) {
+			resolver_free(world.resolver[i]);
+			world.resolver[i] = resolver_new(NULL, world.strings, i);
+			resolver_read_ahead(world.resolver[i], &world.module);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +163,7 @@ int main(void)
 		cmocka_unit_test(one_call_is_one_frame),
 		cmocka_unit_test(helpers_are_left_out),
 		cmocka_unit_test(code_of_pythons_headers_is_left_out),
+		cmocka_unit_test(what_a_program_can_name_is_found_out_last),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -3,6 +3,7 @@
  * Names that stripped modules state by their own tables. The modules are compiled here, with tables
  * as CPython's headers make them; where each function is, their unstripped twins tell.
  */
+#include "symbolize/stated.h"
 #include "tests/unit/symbolize_fixture.h"
 
 static const char tables_source[] =
@@ -174,11 +175,16 @@ struct world {
 	struct symbolizer *symbolizer;
 };
 
+static struct symbolize_module module_of(const char *path)
+{
+	return (struct symbolize_module){
+		.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC), .root_fd = -1};
+}
+
 static void open_module(struct world *world, const char *path)
 {
 	struct error error;
-	const struct symbolize_module module = {
-		.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC), .root_fd = -1};
+	const struct symbolize_module module = module_of(path);
 
 	assert_true(symbolizer_open(world->symbolizer, &module, &error));
 	close(module.fd);
@@ -395,6 +401,61 @@ static void failing_calls_tell_lines(void **state)
 	release_world(&world);
 }
 
+/* Who asks for another module than the one that was read does not get its names. */
+static void names_read_ahead_are_of_one_module(void **state)
+{
+	const struct build_id id = {.bytes = {1, 2}, .size = 2}, other = {.bytes = {1}, .size = 1};
+	struct stated_names names = {.count = 0};
+	struct world world;
+	char flags[512];
+
+	(void)state;
+	snprintf(flags, sizeof(flags), "-shared -fPIC %s", plain_head);
+	assert_true(build_world(&world, tables_source, flags));
+	struct symbolize_module module = module_of(world.stripped);
+	assert_null(stated_ahead_start(&module)); /* without a build ID it is nobody's */
+	module.build_id = id;
+	struct stated_ahead *ahead = stated_ahead_start(&module);
+	close(module.fd);
+	assert_false(stated_ahead_take(NULL, world.stripped, &id, &names));
+	assert_false(stated_ahead_take(ahead, world.whole, &id, &names));
+	assert_false(stated_ahead_take(ahead, world.stripped, &other, &names));
+	assert_true(stated_ahead_take(ahead, world.stripped, &id, &names));
+	assert_true(names.count > 10);
+	stated_names_release(&names);
+	assert_false(stated_ahead_take(ahead, world.stripped, &id, &names));
+	stated_ahead_free(ahead);
+	release_world(&world);
+}
+
+static void modules_read_ahead_have_their_names(void **state)
+{
+	struct world world;
+	struct error error;
+	char flags[512];
+
+	(void)state;
+	snprintf(flags, sizeof(flags), "-shared -fPIC %s", plain_head);
+	assert_true(build_world(&world, tables_source, flags));
+	struct symbolize_module ahead = module_of(world.stripped), first = module_of(world.whole);
+	ahead.build_id = (struct build_id){.bytes = {1, 2}, .size = 2};
+	symbolizer_read_ahead(world.symbolizer, &ahead);
+	assert_true(symbolizer_open(world.symbolizer, &first, &error));
+	const struct expected *wanted = &expected[0];
+	struct symbolize_stated stated;
+	assert_true(symbolize_stated_name(world.symbolizer,
+					  mark_address(world.whole, wanted->symbol), &stated));
+	for (int round = 0; round < 2; round++) {
+		assert_true(symbolizer_open(world.symbolizer, &ahead, &error));
+		check_stated(&world, wanted);
+		assert_true(symbolizer_open(world.symbolizer, &first, &error));
+	}
+	symbolizer_read_ahead(world.symbolizer, &ahead); /* not asked for */
+	close(ahead.fd);
+	close(first.fd);
+	release_world(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +464,8 @@ int main(void)
 		cmocka_unit_test(symbols_come_first),
 		cmocka_unit_test(tracebacks_name_functions),
 		cmocka_unit_test(failing_calls_tell_lines),
+		cmocka_unit_test(names_read_ahead_are_of_one_module),
+		cmocka_unit_test(modules_read_ahead_have_their_names),
 	};
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1); /* names that are kept prove nothing */
 	return cmocka_run_group_tests(tests, NULL, NULL);
