@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Open addressing with linear probing, at most three quarters full. */
+/*
+ * Open addressing with linear probing, at most three quarters full. It grows by a quarter: a table
+ * that lives long grows seldom, and is to take no more memory than what is in it.
+ */
 #include "base/id_table.h"
 
 #include <stdlib.h>
@@ -22,17 +25,28 @@ void id_table_clear(struct id_table *table)
 	table->count = 0;
 }
 
+/* The hash's part of the table, by its upper bits. */
+static size_t first_place(const struct id_table *table, uint32_t hash)
+{
+	return (size_t)((uint64_t)hash * table->capacity >> 32);
+}
+
+static size_t next_place(const struct id_table *table, size_t at)
+{
+	return at + 1 < table->capacity ? at + 1 : 0;
+}
+
 struct id_search id_table_search(const struct id_table *table, uint64_t hash)
 {
 	const uint32_t folded = (uint32_t)(hash ^ hash >> 32);
-	return (struct id_search){folded, table->capacity ? folded & (table->capacity - 1) : 0};
+	return (struct id_search){folded, first_place(table, folded)};
 }
 
 bool id_table_next(const struct id_table *table, struct id_search *search, uint32_t *id)
 {
 	while (table->capacity && table->places[search->at].id1) {
 		const struct id_place *place = &table->places[search->at];
-		search->at = (search->at + 1) & (table->capacity - 1);
+		search->at = next_place(table, search->at);
 		if (place->hash != search->hash)
 			continue;
 		*id = place->id1 - 1;
@@ -43,16 +57,16 @@ bool id_table_next(const struct id_table *table, struct id_search *search, uint3
 
 static void put(struct id_table *table, struct id_place place)
 {
-	size_t at = place.hash & (table->capacity - 1);
+	size_t at = first_place(table, place.hash);
 	while (table->places[at].id1)
-		at = (at + 1) & (table->capacity - 1);
+		at = next_place(table, at);
 	table->places[at] = place;
 }
 
 static void grow(struct id_table *table)
 {
 	const struct id_table old = *table;
-	table->capacity = old.capacity ? 2 * old.capacity : FIRST_CAPACITY;
+	table->capacity = old.capacity ? old.capacity / 4 * 5 : FIRST_CAPACITY;
 	table->places = alloc_zeroed(table->capacity, sizeof(*table->places));
 	for (size_t i = 0; i < old.capacity; i++)
 		if (old.places[i].id1)

@@ -18,7 +18,7 @@ struct id_place {
 
 struct id_table {
 	struct id_place *places;
-	size_t capacity; /* a power of two, or 0 */
+	size_t capacity;
 	size_t count;
 };
 
