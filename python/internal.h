@@ -290,6 +290,7 @@ struct walk_room {
 	bool mixed;	/* the native stack has activations of other frames among those of ours */
 	uint32_t *kept; /* activations.c: how often each place had an activation's own frame */
 	uint32_t kept_most;
+	uint64_t walks;		    /* so far */
 	struct walk_recall *recall; /* NULL: each frame is decoded, and no views are noted */
 	struct walked_view *views;
 	size_t view_count, view_capacity;
@@ -333,8 +334,9 @@ struct walk_recall *walk_recall_new(void);
 void walk_recall_free(struct walk_recall *recall); /* NULL accepted */
 
 /* How many of the outermost frames of the walk in `room` were taken from the last one: all of
- * them, as they were resolved then, in *frames. */
-size_t walk_recall_frames(const struct walk_room *room, const struct python_frame **frames);
+ * them, as they were resolved then, in *frames. *walk: that one's number; 0: none were. */
+size_t walk_recall_frames(const struct walk_room *room, const struct python_frame **frames,
+			  uint64_t *walk);
 
 /* Keeps the walk, whose frames have been resolved, for the next one; what the room has of it is
  * gone. */

@@ -178,8 +178,10 @@ struct python_stack {
 	uint32_t skipped_records; /* entry records linked before they were filled, dropped */
 	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below)
 				   */
-	size_t recalled; /* of the frames, the outermost: how many were not decoded again */
-	bool of_objects; /* frames are objects (<= 3.10) */
+	uint64_t walk;		  /* its number; 0: of none */
+	size_t recalled; /* of the frames, the outermost: how many were not decoded again ... */
+	uint64_t recalled_from; /* ... but taken from that walk */
+	bool of_objects;	/* frames are objects (<= 3.10) */
 	bool cut; /* the chain of frames is known to end inside of the thread's outermost one */
 	bool holds_gil, gc_running;
 	bool has_gil;			      /* false: this build has none (free-threaded) */

@@ -205,7 +205,7 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 			   struct python_stack *stack, struct error *error)
 {
 	const struct python_frame *outer;
-	const size_t recalled = walk_recall_frames(room, &outer);
+	const size_t recalled = walk_recall_frames(room, &outer, &stack->recalled_from);
 	const size_t fresh = room->frame_count - recalled;
 	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count + 1,
 				   sizeof(*stack->frames));
@@ -270,6 +270,8 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	struct walk_room *room = python_code_cache_room(codes);
 	struct state_words state;
 	stack->count = stack->activation_count = stack->recalled = 0;
+	stack->recalled_from = 0;
+	stack->walk = ++room->walks;
 	room->recall = python_code_cache_recall(codes, tstate);
 	memset(room->tstate, 0, sizeof(room->tstate));
 	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, room, error);

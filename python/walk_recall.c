@@ -7,6 +7,7 @@
  * every walk, since another one may stand at the same address by now. Not in the pause.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "python/walk.h"
@@ -25,6 +26,7 @@ struct kept_chunk {
 
 struct walk_recall {
 	bool valid;
+	uint64_t walk; /* its number */
 	remote_addr tstate, base;
 	const struct python_runtime *runtime;
 	struct walked_frame *frames;
@@ -42,6 +44,7 @@ struct walk_recall {
 	/* the walk under way */
 	uint32_t *code_map; /* indices then -> now; NO_INDEX: not known or not the same */
 	size_t code_map_capacity;
+	bool codes_moved; /* some of them have another index now */
 	struct walk_taken taken;
 };
 
@@ -118,6 +121,7 @@ static bool same_code(struct walk *walk, struct walk_recall *recall, uint32_t co
 	    !same_header(&walk->room->codes[index], &recall->codes[code]))
 		return false;
 	*now = index;
+	recall->codes_moved |= index != code;
 	return true;
 }
 
@@ -189,6 +193,7 @@ void walk_recall_begin(struct walk *walk, remote_addr tstate)
 				      recall->code_count + 1, sizeof(*recall->code_map));
 	for (size_t i = 0; i < recall->code_count; i++)
 		recall->code_map[i] = NO_INDEX;
+	recall->codes_moved = false;
 	recall->taken.next = find_first(walk, recall);
 }
 
@@ -230,13 +235,15 @@ static size_t frames_before(const struct walk_recall *recall, size_t view)
 static void add_frames(struct walk_room *room, size_t first, size_t end)
 {
 	const struct walk_recall *recall = room->recall;
+	if (end == first)
+		return;
 	room->frames = alloc_room(room->frames, &room->frame_capacity,
 				  room->frame_count + (end - first) + 1, sizeof(*room->frames));
-	for (size_t i = first; i < end; i++) {
-		struct walked_frame *frame = &room->frames[room->frame_count++];
-		*frame = recall->frames[i];
-		frame->code = recall->code_map[frame->code];
-	}
+	struct walked_frame *frames = room->frames + room->frame_count;
+	memcpy(frames, recall->frames + first, (end - first) * sizeof(*frames));
+	for (size_t i = 0; recall->codes_moved && i < end - first; i++)
+		frames[i].code = recall->code_map[frames[i].code];
+	room->frame_count += end - first;
 }
 
 static void add_views(struct walk_room *room, size_t end)
@@ -246,12 +253,15 @@ static void add_views(struct walk_room *room, size_t end)
 	const uint32_t moved = (uint32_t)room->frame_count - recall->views[next].frame;
 	room->views = alloc_room(room->views, &room->view_capacity,
 				 room->view_count + (end - next) + 1, sizeof(*room->views));
-	for (size_t i = next; i < end; i++) {
-		struct walked_view *view = &room->views[room->view_count++];
-		*view = recall->views[i];
-		view->frame += moved;
-		if (view->code != NO_INDEX)
-			view->code = recall->code_map[view->code];
+	struct walked_view *views = room->views + room->view_count;
+	memcpy(views, recall->views + next, (end - next) * sizeof(*views));
+	room->view_count += end - next;
+	if (!moved && !recall->codes_moved)
+		return;
+	for (size_t i = 0; i < end - next; i++) {
+		views[i].frame += moved;
+		if (views[i].code != NO_INDEX)
+			views[i].code = recall->code_map[views[i].code];
 	}
 }
 
@@ -312,11 +322,14 @@ static size_t count_recalled_views(const struct walk_room *room)
 		       : 0;
 }
 
-size_t walk_recall_frames(const struct walk_room *room, const struct python_frame **frames)
+size_t walk_recall_frames(const struct walk_room *room, const struct python_frame **frames,
+			  uint64_t *walk)
 {
 	const struct walk_recall *recall = room->recall;
-	if (!recall || count_recalled_views(room) == 0)
+	*walk = 0;
+	if (!recall || count_recalled_views(room) == 0 || recall->taken.frames == 0)
 		return 0;
+	*walk = recall->walk;
 	*frames = recall->resolved + (recall->resolved_capacity - recall->taken.frames);
 	return recall->taken.frames;
 }
@@ -424,6 +437,7 @@ void walk_recall_keep(const struct python_runtime *runtime, const struct memory_
 	if (!recall->valid)
 		return;
 	keep_resolved(recall, stack);
+	recall->walk = stack->walk;
 	recall->tstate = tstate;
 	recall->base = base_of(runtime, room);
 	recall->runtime = runtime;

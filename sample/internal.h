@@ -496,13 +496,16 @@ enum merged_kind {
 };
 
 struct merged_frame {
-	enum merged_kind kind;
-	uint32_t native; /* index of the native frame */
+	enum merged_kind kind : 8;
+	bool hidden : 1;    /* the interpreter's or start-up: --internals shows it */
+	bool undecided : 1; /* hidden if no program can name the function */
+	uint32_t id; /* once it is numbered, what is shown; NO_FRAME_ID: not to be used again */
 	const struct python_code *code;
-	int32_t line, instruction;
-	uint32_t id;	/* once it is numbered, what is shown; NO_FRAME_ID: not to be used again */
-	bool hidden;	/* the interpreter's or start-up: --internals shows it */
-	bool undecided; /* hidden if no program can name the function */
+	union {
+		uint32_t native; /* MERGED_NATIVE: index of the native frame */
+		int32_t line;	 /* MERGED_PYTHON, like the next */
+	};
+	int32_t instruction;
 };
 enum { NO_FRAME_ID = 0xffffffffu };
 

@@ -8,6 +8,7 @@
 #include "sample/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -69,7 +70,7 @@ static size_t count_same_natives(const struct unwind_stack *a, const struct unwi
 static size_t count_same_frames(const struct python_stack *a, const struct python_stack *b)
 {
 	const size_t most = a->count < b->count ? a->count : b->count;
-	size_t same = 0;
+	size_t same = a->walk && a->walk == b->recalled_from ? b->recalled : 0;
 	for (; same < most; same++) {
 		const struct python_frame *one = &a->frames[a->count - 1 - same];
 		const struct python_frame *other = &b->frames[b->count - 1 - same];
@@ -159,6 +160,14 @@ static void add_steps(const struct merge_recall *recall, const struct merge_inpu
 	}
 }
 
+/* Those that were recalled have as many more native frames inside of them. */
+static void move_natives(struct merged_stack *merged, uint32_t more)
+{
+	for (size_t i = merged->count - merged->recalled; i < merged->count; i++)
+		if (merged->frames[i].kind == MERGED_NATIVE)
+			merged->frames[i].native += more;
+}
+
 bool merge_recall_rest(struct merge_recall *recall, const struct merge_input *input,
 		       struct merged_stack *merged)
 {
@@ -170,13 +179,12 @@ bool merge_recall_rest(struct merge_recall *recall, const struct merge_input *in
 	merged->frames =
 		alloc_room(merged->frames, &merged->capacity,
 			   merged->count + last->count - found->count + 1, sizeof(*merged->frames));
-	for (size_t i = found->count; i < last->count; i++) {
-		struct merged_frame frame = last->frames[i];
-		if (frame.kind == MERGED_NATIVE)
-			frame.native += step.native - found->native;
-		merged->frames[merged->count++] = frame;
-	}
 	merged->recalled = last->count - found->count;
+	memcpy(merged->frames + merged->count, last->frames + found->count,
+	       merged->recalled * sizeof(*merged->frames));
+	merged->count += merged->recalled;
+	if (step.native != found->native)
+		move_natives(merged, step.native - found->native);
 	add_steps(recall, input, found, merged);
 	return true;
 }

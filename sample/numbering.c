@@ -141,6 +141,24 @@ static uint32_t recalled_id(const struct merged_stack *merged, size_t i,
 	return recall ? merge_recall_id(recall, merged, i) : NO_FRAME_ID;
 }
 
+/* Those outside of the leaf whose numbers are known from the last merge; where they end. */
+static size_t add_recalled(struct decoder *decoder, const struct merged_frame *leaf)
+{
+	const struct merged_stack *merged = &decoder->merged;
+	size_t i = merged->count, end = i - merged->recalled;
+	if (leaf && end <= (size_t)(leaf - merged->frames))
+		end = (size_t)(leaf - merged->frames) + 1;
+	for (; i > end; i--) {
+		const struct merged_frame *frame = &merged->frames[i - 1];
+		if (!is_shown(decoder, frame))
+			continue;
+		if (frame->id == NO_FRAME_ID)
+			break;
+		decoder->stack[decoder->stack_count++] = frame->id;
+	}
+	return i;
+}
+
 /* Turns the merged frames round (outermost first) and numbers them. */
 void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *native,
 			   const struct raw_sample *raw, const struct merge_recall *recall)
@@ -151,7 +169,7 @@ void decoder_number_frames(struct decoder *decoder, const struct unwind_stack *n
 				    sizeof(*decoder->stack));
 	decoder->stack_count = 0;
 	decoder->leaf = NO_LEAF;
-	for (size_t i = merged->count; i-- > 0;) {
+	for (size_t i = add_recalled(decoder, leaf); i-- > 0;) {
 		struct merged_frame *frame = &merged->frames[i];
 		if (!is_shown(decoder, frame))
 			continue;

@@ -62,6 +62,7 @@ static void read_both(struct pair *pair)
 {
 	struct world *world = pair->world;
 	struct error error = {0};
+	const uint64_t last = world->stack.walk;
 	const bool well = read_stack(world, true);
 	assert_int_equal(python_stack_read(&world->runtime, &world->reader, TSTATE, slices, 4,
 					   pair->plain_cache, &pair->plain, &error),
@@ -72,6 +73,12 @@ static void read_both(struct pair *pair)
 		return;
 	}
 	expect_equal(&world->stack, &pair->plain);
+	assert_true(world->stack.walk > last);
+	assert_int_equal(pair->plain.recalled_from, 0);
+	if (world->stack.recalled)
+		assert_in_range(world->stack.recalled_from, 1, last);
+	else
+		assert_int_equal(world->stack.recalled_from, 0);
 	assert_int_equal(world->stack.skipped_records, pair->plain.skipped_records);
 	assert_int_equal(world->stack.rebuilt_records, pair->plain.rebuilt_records);
 }

@@ -110,7 +110,7 @@ static void set_up(struct stage *stage)
 	stage->runtime.module = stage->other_runtime.module = &stage->interpreter;
 	stage->recall = merge_recall_new();
 	fill(stage, 0);
-	stage->native.walk = 1;
+	stage->native.walk = stage->python.walk = 1;
 	merge(stage);
 	assert_int_equal(stage->merged.recalled, 0);
 	for (size_t i = 0; i < stage->merged.count; i++)
@@ -304,6 +304,26 @@ static void frames_of_another_walk_are_compared(void **state)
 	}
 }
 
+/* The same of what is said of the Python frames. */
+static void python_frames_of_another_walk_are_compared(void **state)
+{
+	(void)state;
+	for (uint64_t from = 1; from <= 2; from++) {
+		struct stage stage;
+		set_up(&stage);
+		fill(&stage, 0);
+		line_7(&stage);
+		stage.python.walk = 3;
+		stage.python.recalled_from = from;
+		stage.python.recalled = from == 1 ? stage.python.count - 8 : stage.python.count;
+		merge(&stage);
+		expect_the_same(&stage);
+		assert_int_equal(stage.merged.recalled, OUTSIDE_4);
+		expect_numbers(&stage);
+		tear_down(&stage);
+	}
+}
+
 static void what_has_not_changed_is_recalled(void **state)
 {
 	(void)state;
@@ -391,6 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_has_not_changed_is_recalled),
 		cmocka_unit_test(frames_of_another_walk_are_compared),
+		cmocka_unit_test(python_frames_of_another_walk_are_compared),
 		cmocka_unit_test(a_recalled_merge_is_kept),
 		cmocka_unit_test(numbers_of_equal_frames_are_recalled),
 		cmocka_unit_test(a_salvaged_merge_is_not_kept),
