@@ -25,8 +25,8 @@ enum {
 enum {
 	BLOCK_BYTES = 4 << 10,
 	ENTRY_BYTES = 10 + 5 + 10, /* of the longest one */
-	FRESH_LEAST = 128,
-	FRESH_SHARE = 16, /* so many times that are in blocks when those are written anew */
+	FRESH_LEAST = 64,
+	FRESH_SHARE = 64, /* so many times that are in blocks when those are written anew */
 	NEAR_BITS = 8,	  /* addresses that differ in these alone are kept in one sequence */
 };
 

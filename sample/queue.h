@@ -19,7 +19,7 @@ enum {
 	QUEUE_ENTRIES = 2048, /* a power of two; those that repeat a sample need no raw one */
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
-	QUEUE_BATCH_BYTES = 2 << 20, /* or so much in raw samples */
+	QUEUE_BATCH_BYTES = 1 << 20, /* or so much in raw samples */
 	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
 	QUEUE_KEPT = 8 << 20,	     /* in memory of raw samples that nobody needs at the moment */
 	QUEUE_TURNS = 16384,	     /* that none of them was needed in: it gives its memory back */
