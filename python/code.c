@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Code objects of the target into names, files and line tables: decoded once, then found by
- * address and identity. An address alone does not tell: a freed object's memory is used again.
+ * address and identity. An address alone does not tell: a freed object's memory is used again, and
+ * that of its strings, too. Of two objects at an address the older one is no more. Those that are
+ * made from the same source again (exec, eval) are the same to us.
  */
 #include <stdlib.h>
 
@@ -12,10 +14,18 @@
 
 enum { RECALLS = 4 };
 
+struct place {
+	uint64_t identity; /* of the object that was there last */
+	const struct python_code *code;
+};
+
 struct python_code_cache {
 	struct interner *interner;
-	struct arena arena;	  /* codes and line tables */
-	struct table by_identity; /* (address, identity) -> index */
+	struct arena arena;	 /* codes and line tables */
+	struct table by_address; /* -> index in places */
+	struct place *places;
+	size_t place_count, place_capacity;
+	struct table by_content;  /* (name and file, lines) -> index in codes */
 	struct cache_table lines; /* (index, instruction) -> line */
 	struct python_code **codes;
 	size_t count, capacity;
@@ -29,7 +39,8 @@ struct python_code_cache *python_code_cache_new(struct interner *interner)
 	struct python_code_cache *cache = alloc_zeroed(1, sizeof(*cache));
 	cache->interner = interner;
 	arena_init(&cache->arena);
-	table_init(&cache->by_identity);
+	table_init(&cache->by_address);
+	table_init(&cache->by_content);
 	return cache;
 }
 
@@ -38,7 +49,9 @@ void python_code_cache_free(struct python_code_cache *cache)
 	if (!cache)
 		return;
 	arena_release(&cache->arena);
-	table_release(&cache->by_identity);
+	table_release(&cache->by_address);
+	table_release(&cache->by_content);
+	free(cache->places);
 	cache_table_release(&cache->lines);
 	walk_room_release(&cache->room);
 	for (size_t i = 0; i < RECALLS; i++)
@@ -85,6 +98,40 @@ static uint64_t frame_size(const struct python_layout *layout, const uint8_t *co
 	return layout->iframe_size + sizeof(uint64_t) * words;
 }
 
+/* Of what stays as it is for the object's life: its type, counts and pointers up to the line table,
+ * and co_version where there is one. */
+static uint64_t hash_header(const struct python_layout *layout, uint8_t *bytes)
+{
+	const size_t end = layout->code_linetable + sizeof(uint64_t);
+	uint64_t hash = 0;
+	if (layout->code_warmup != LAYOUT_ABSENT)
+		memset(bytes + layout->code_warmup, 0, sizeof(uint32_t));
+	for (size_t at = layout->object_type; at < end; at += sizeof(uint64_t))
+		hash = hash_pair(hash, field_u64(bytes, at));
+	return hash;
+}
+
+/* What the pointers of a header without co_version lead to, in brief: other strings may have been
+ * put where those of an object that is no more were. */
+static bool hash_content(const struct python_layout *layout, const struct memory_reader *memory,
+			 const struct python_code_header *header, uint64_t *hash,
+			 struct error *error)
+{
+	enum { FIRST = sizeof(uint64_t) };
+	uint64_t name, size, first;
+	uint8_t bytes[MAX_RECORD];
+	const size_t start = layout->object_var_size, data = layout->bytes_data - start;
+	if (!memory_read_u64(memory, header->name + layout->unicode_hash, &name, error) ||
+	    !memory_read(memory, header->line_table + start, bytes, data + FIRST, error))
+		return false;
+	size = field_u64(bytes, 0);
+	if (size < FIRST)
+		memset(bytes + data + size, 0, FIRST - size);
+	first = field_u64(bytes, data);
+	*hash = hash_pair(hash_pair(*hash, name), hash_pair(size, first));
+	return true;
+}
+
 bool python_code_header_read(const struct python_runtime *runtime,
 			     const struct memory_reader *memory, remote_addr address,
 			     struct python_code_header *header, struct error *error)
@@ -115,10 +162,11 @@ bool python_code_header_read(const struct python_runtime *runtime,
 		header->bytecode = address + layout->code_bytecode;
 		header->first_traceable = 2 * field_u32(bytes, layout->code_firsttraceable);
 	}
-	header->identity =
-		hash_pair(hash_pair(type, (uint32_t)header->first_line),
-			  hash_pair(hash_pair(header->filename, header->name), header->line_table));
-	return true;
+	header->identity = hash_header(layout, bytes);
+	/* CPython Objects/codeobject.c, init_code: it stays 0 once 2^32 have been made. */
+	if (layout->code_version != LAYOUT_ABSENT && field_u32(bytes, layout->code_version) != 0)
+		return true;
+	return hash_content(layout, memory, header, &header->identity, error);
 }
 
 /* Reads a bytes object into *bytes, malloc'ed. */
@@ -154,6 +202,7 @@ bool python_code_touch(const struct python_runtime *runtime, const struct memory
 	       read_bytes(layout, memory, header->line_table, &table, &size, error);
 }
 
+/* Its line table is malloc'ed. */
 static bool decode(struct python_code_cache *cache, const struct python_runtime *runtime,
 		   const struct memory_reader *memory, const struct python_code_header *header,
 		   struct python_code *code, struct error *error)
@@ -172,12 +221,53 @@ static bool decode(struct python_code_cache *cache, const struct python_runtime 
 	code->file = intern_bytes(cache->interner, text.text, text.size);
 	if (!read_bytes(layout, memory, header->line_table, &table, &size, error))
 		return false;
-	code->line_table = arena_copy(&cache->arena, table, size);
-	code->line_table_size = (uint32_t)size;
-	code->address = header->address;
 	code->first_line = header->first_line;
-	code->identity = header->identity;
+	code->line_table_size = (uint32_t)size;
+	code->line_table = table;
+	table = NULL;
 	return true;
+}
+
+static bool same_content(const struct python_code *a, const struct python_code *b)
+{
+	return a->name == b->name && a->file == b->file && a->first_line == b->first_line &&
+	       a->line_table_size == b->line_table_size &&
+	       memcmp(a->line_table, b->line_table, b->line_table_size) == 0;
+}
+
+/* The one of that content, which is taken over if there is none yet. */
+static const struct python_code *unique_code(struct python_code_cache *cache,
+					     const struct python_code *fresh)
+{
+	const uint64_t names = hash_pair((uintptr_t)fresh->name, (uintptr_t)fresh->file);
+	const uint64_t lines = hash_pair((uint32_t)fresh->first_line,
+					 hash_bytes(fresh->line_table, fresh->line_table_size));
+	uint32_t index;
+	if (table_find(&cache->by_content, names, lines, &index) &&
+	    same_content(cache->codes[index], fresh))
+		return cache->codes[index];
+	struct python_code *code = arena_copy(&cache->arena, fresh, sizeof(*fresh));
+	code->id = (uint32_t)cache->count;
+	code->line_table = arena_copy(&cache->arena, fresh->line_table, fresh->line_table_size);
+	cache->codes = alloc_room(cache->codes, &cache->capacity, cache->count + 1,
+				  sizeof(struct python_code *));
+	cache->codes[cache->count++] = code;
+	table_put(&cache->by_content, names, lines, code->id);
+	return code;
+}
+
+/* Of the object at the address; the one that was there before it is no more. */
+static void put_place(struct python_code_cache *cache, const struct python_code_header *header,
+		      const struct python_code *code)
+{
+	uint32_t index;
+	if (!table_find(&cache->by_address, header->address, 0, &index)) {
+		index = (uint32_t)cache->place_count++;
+		cache->places = alloc_room(cache->places, &cache->place_capacity,
+					   cache->place_count, sizeof(*cache->places));
+		table_put(&cache->by_address, header->address, 0, index);
+	}
+	cache->places[index] = (struct place){header->identity, code};
 }
 
 /* CPython Lib/importlib/_bootstrap.py: a module's lock waits in _ModuleLock.acquire; where that is
@@ -198,8 +288,9 @@ bool python_code_resolve(struct python_code_cache *cache, const struct python_ru
 			 struct error *error)
 {
 	uint32_t index;
-	if (table_find(&cache->by_identity, header->address, header->identity, &index)) {
-		*code = cache->codes[index];
+	if (table_find(&cache->by_address, header->address, 0, &index) &&
+	    cache->places[index].identity == header->identity) {
+		*code = cache->places[index].code;
 		return true;
 	}
 	struct python_code fresh;
@@ -208,12 +299,9 @@ bool python_code_resolve(struct python_code_cache *cache, const struct python_ru
 		return error_set(error, cause.kind == ERROR_CORRUPT ? ERROR_CORRUPT : ERROR_TORN,
 				 "code object %#llx: %.150s", (unsigned long long)header->address,
 				 cause.message);
-	fresh.id = (uint32_t)cache->count;
-	cache->codes = alloc_room(cache->codes, &cache->capacity, cache->count + 1,
-				  sizeof(struct python_code *));
-	cache->codes[cache->count++] = arena_copy(&cache->arena, &fresh, sizeof(fresh));
-	table_put(&cache->by_identity, header->address, header->identity, fresh.id);
-	*code = cache->codes[fresh.id];
+	*code = unique_code(cache, &fresh);
+	put_place(cache, header, *code);
+	free((void *)(uintptr_t)fresh.line_table);
 	return true;
 }
 

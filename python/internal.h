@@ -173,7 +173,7 @@ void object_index_release(struct object_index *index);
 /* A code object's header, as far as a walk needs it. */
 struct python_code_header {
 	remote_addr address;
-	uint64_t identity;
+	uint64_t identity; /* what tells it from another object that was at the same address */
 	remote_addr filename, name, line_table;
 	remote_addr bytecode;	  /* of the first instruction; 0: not in the object (<= 3.10) */
 	remote_addr copies;	  /* the threads' copies of the instructions; 0: none */

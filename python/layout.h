@@ -73,7 +73,9 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(code, framesize)   /* 3.12+: words of a frame on the data stack */                       \
 	X(code, nlocalsplus) /* 3.11: these, the next and what every frame has make it up */       \
 	X(code, stacksize)                                                                         \
-	X(code, size) /* of the header */                                                          \
+	X(code, warmup)	 /* 3.11: changes, as does what stands behind it in that word */           \
+	X(code, version) /* 3.12+: another one for each code object made */                        \
+	X(code, size)	 /* of the header */                                                       \
 	X(object, type)                                                                            \
 	X(object, var_size)                                                                        \
 	X(type, flags)                                                                             \
@@ -81,6 +83,7 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(type, dictoffset)                                                                        \
 	X(type, cached_keys)                                                                       \
 	X(bytes, data)                                                                             \
+	X(unicode, hash) /* 2.7: of str, which is bytes */                                         \
 	X(unicode, length)                                                                         \
 	X(unicode, state)                                                                          \
 	X(unicode, ascii_size)                                                                     \

@@ -31,15 +31,17 @@ enum { GIL = 0, NO_GIL = 16 };
 
 #define STRINGS_27                                                                                 \
 	.string_form = STRINGS_BYTES, .unicode_width = 4, .bytes_data = 36, .unicode_length = 16,  \
-	.unicode_data = 24
+	.unicode_data = 24, .unicode_hash = 24
 #define STRINGS_33                                                                                 \
 	.string_form = STRINGS_COMPACT, .bytes_data = 32, .unicode_length = 16,                    \
-	.unicode_state = 32, .unicode_ascii_size = 48, .unicode_compact_size = 72,                 \
-	.unicode_data = 72, .unicode_wstr = 40, .unicode_wstr_length = 64
+	.unicode_hash = 24, .unicode_state = 32, .unicode_ascii_size = 48,                         \
+	.unicode_compact_size = 72, .unicode_data = 72, .unicode_wstr = 40,                        \
+	.unicode_wstr_length = 64
 #define STRINGS_312(more)                                                                          \
 	.string_form = STRINGS_COMPACT, .bytes_data = 32 + (more), .unicode_length = 16 + (more),  \
-	.unicode_state = 32 + (more), .unicode_ascii_size = 40 + (more),                           \
-	.unicode_compact_size = 56 + (more), .unicode_data = 56 + (more)
+	.unicode_hash = 24 + (more), .unicode_state = 32 + (more),                                 \
+	.unicode_ascii_size = 40 + (more), .unicode_compact_size = 56 + (more),                    \
+	.unicode_data = 56 + (more)
 
 #define DICTS_27                                                                                   \
 	.keys_form = KEYS_MASK, .attributes = ATTRIBUTES_DICT, .dict_mask = 32, .dict_table = 40
@@ -96,6 +98,8 @@ enum { GIL = 0, NO_GIL = 16 };
 	.code_firsttraceable = (firsttraceable) + (more), .code_bytecode = (bytecode) + (more),    \
 	.code_size = (bytecode) + (more)
 
+#define CODE_312(more) .code_framesize = 76 + (more), .code_version = 92 + (more)
+
 /* ---- the runtime, interpreters, threads ---- */
 
 #define VARIABLES                                                                                  \
@@ -140,18 +144,17 @@ enum { GIL = 0, NO_GIL = 16 };
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(608, 632), .interp_next = 7264,            \
 	.interp_id = 7272, .interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224),         \
 	OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),                           \
-	CODE_311(68, 184, 200, more), .code_framesize = 76 + (more), IFRAMES_313(70),              \
-	.iframe_size = 80
+	CODE_311(68, 184, 200, more), CODE_312(more), IFRAMES_313(70), .iframe_size = 80
 #define ALL_314(more)                                                                              \
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(784, 808), .interp_next = 7272,            \
 	.interp_id = 7280, .interp_threads_head = 7344, GC_39(7600), TSTATE_313(152, 224),         \
 	OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more), .tag_mask = 3,            \
-	.code_framesize = 76 + (more), .iframe_size = 88
+	CODE_312(more), .iframe_size = 88
 #define ALL_315(more)                                                                              \
 	.debug_offsets = true, .trace_refs = 0, RUNTIME(912, 936), .interp_next = 7264,            \
 	.interp_id = 7272, .interp_threads_head = 7336, .interp_modules = 7592, GC_39(7512),       \
 	TSTATE_313(176, 248), OBJECTS(more), STRINGS_312(more), INTEGERS_312, DICTS_311(more),     \
-	.tstate_base_frame = 80, .tag_mask = 3, .code_framesize = 76 + (more), .iframe_size = 88
+	.tstate_base_frame = 80, .tag_mask = 3, CODE_312(more), .iframe_size = 88
 /* 3.14 and later without the GIL: each thread may have its own copy of the instructions. */
 #define THREAD_LOCAL_BYTECODE                                                                      \
 	CODE_311(68, 192, 216, NO_GIL), .code_tlbc = 224, .iframe_tlbc_index = 72,                 \
@@ -219,7 +222,7 @@ static const struct python_layout rows[] = {
 		.iframe_instruction = 56, .iframe_is_entry = 68, .iframe_owner = 69,
 		.iframe_size = 80, CHUNKS,
 		CODE_311(72, 168, 184, GIL), .lines = PYTHON_LINES_311,
-		.code_nlocalsplus = 76, .code_stacksize = 68,
+		.code_nlocalsplus = 76, .code_stacksize = 68, .code_warmup = 52,
 		OBJECTS(GIL), STRINGS_33, INTEGERS_33, DICTS_311(GIL),
 		.attributes = ATTRIBUTES_DICT_AND_VALUES, .values_first = 0,
 		.instance_dict_before = 24, .instance_values_before = 32, .type_cached_keys = 872,
@@ -233,7 +236,7 @@ static const struct python_layout rows[] = {
 		.chain = CHAIN_CFRAME_SHIM, .shim_owner = 3, .iframe_code = 0,
 		.iframe_previous = 8, .iframe_instruction = 56, .iframe_owner = 70,
 		.iframe_size = 80, CHUNKS,
-		CODE_311(68, 176, 192, GIL), .lines = PYTHON_LINES_311, .code_framesize = 76,
+		CODE_311(68, 176, 192, GIL), .lines = PYTHON_LINES_311, CODE_312(GIL),
 		OBJECTS(GIL), STRINGS_312(GIL), INTEGERS_312, DICTS_311(GIL),
 		.attributes = ATTRIBUTES_TAGGED_WORD, .values_first = 0,
 		.instance_dict_before = 24, .type_cached_keys = 880,

@@ -115,16 +115,17 @@ bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
 				   const struct python_native *native,
 				   struct python_known_codes *known, struct error *error);
 
-/* A code object, decoded once. Owned by the cache, valid for its life. Strings are clean UTF-8. */
+/*
+ * A code object, decoded once; also those made after it, from the same source. Owned by the cache,
+ * valid for its life. Strings are clean UTF-8.
+ */
 struct python_code {
-	uint32_t id; /* index in the cache */
-	remote_addr address;
+	uint32_t id;	  /* index in the cache */
 	const char *name; /* qualified from 3.11 on: "Hopper.go" */
 	const char *file; /* co_filename */
 	int32_t first_line;
 	const uint8_t *line_table;
 	uint32_t line_table_size;
-	uint64_t identity; /* what tells it from another object at the same address */
 };
 
 /* True for the functions of importlib (3.3+) in which a thread waits until another one has imported

@@ -17,13 +17,18 @@ struct known_code {
 };
 
 struct python_known_codes {
-	struct table table;	    /* (address, identity) */
+	struct table table;	    /* address -> check_of() the identity of what is there */
 	struct known_code *pending; /* read in this walk; known when all of it has succeeded */
 	size_t pending_count, pending_capacity;
 	uint64_t added; /* since it was made */
 	struct strbuf scratch;
 	struct walk_room room;
 };
+
+static uint32_t check_of(uint64_t identity)
+{
+	return (uint32_t)(identity ^ identity >> 32);
+}
 
 struct python_known_codes *python_known_codes_new(void)
 {
@@ -128,9 +133,9 @@ bool python_codes_read(const struct python_runtime *runtime, const struct memory
 		room->codes[room->frames[i].code].used = true;
 	for (size_t i = 0; i < room->code_count; i++) {
 		const struct python_code_header *code = &room->codes[i];
-		uint32_t ignored;
-		if (!code->used ||
-		    table_find(&known->table, code->address, code->identity, &ignored))
+		uint32_t check;
+		if (!code->used || (table_find(&known->table, code->address, 0, &check) &&
+				    check == check_of(code->identity)))
 			continue;
 		if (!python_code_touch(runtime, memory, code, &known->scratch, error))
 			return false;
@@ -149,7 +154,8 @@ bool python_stack_finish(const struct python_runtime *runtime, const struct memo
 	struct state_words ignored;
 	uint64_t stamp;
 	for (size_t i = 0; i < known->pending_count; i++)
-		table_put(&known->table, known->pending[i].address, known->pending[i].identity, 1);
+		table_put(&known->table, known->pending[i].address, 0,
+			  check_of(known->pending[i].identity));
 	known->added += known->pending_count;
 	if (!python_threads_stamp(runtime, memory, &stamp, error))
 		return false;

@@ -150,6 +150,54 @@ static void code_at_a_reused_address_is_another_code(void **state)
 	release_world(world);
 }
 
+/* What its pointers lead to is another object's by now, too; and it is read in the pause. */
+static void code_in_all_of_anothers_memory_is_another_code(void **state)
+{
+	const struct python_layout *layout;
+	(void)state;
+	for (size_t row = 0; (layout = python_layout_row(row)); row++)
+		for (unsigned versions = 0; versions < 2; versions++) {
+			struct world *world = world_of_row(layout);
+			struct python_known_codes *known = python_known_codes_new();
+			/* As when too many have been made. */
+			for (unsigned i = 0; !versions && i < CODES; i++)
+				if (layout->code_version != LAYOUT_ABSENT)
+					put32(world, world->codes[i] + layout->code_version, 0);
+			for (unsigned round = 0; round < 2; round++) {
+				if (round == 1)
+					remake_code(world, world->codes[5]);
+				world->only_copied = false;
+				memset(world->copied, 0, sizeof(world->copied));
+				assert_true(python_stack_touch(&world->runtime, &world->reader,
+							       TSTATE, NULL, known,
+							       &world->error));
+				world->only_copied = true;
+				assert_true(read_stack(world, false));
+				assert_string_equal(world->stack.frames[0].code->name,
+						    round ? "g5" : "f5");
+				assert_string_equal(world->stack.frames[1].code->name, "f4");
+			}
+			python_known_codes_free(known);
+			release_world(world);
+		}
+}
+
+/* The same text compiled again and again is one function to whoever reads the profile. */
+static void code_made_again_is_the_same_code(void **state)
+{
+	(void)state;
+	struct world *world = world_of(12);
+	assert_true(read_stack(world, false));
+	const struct python_code *before = world->stack.frames[0].code;
+	for (uint32_t version = 2; version < 100; version++) {
+		put32(world, world->codes[5] + world->runtime.layout.code_version, version);
+		assert_true(read_stack(world, false));
+		assert_ptr_equal(world->stack.frames[0].code, before);
+	}
+	assert_null(python_code_cache_get(world->cache, CODES));
+	release_world(world);
+}
+
 static void frames_that_have_not_started_are_hidden(void **state)
 {
 	(void)state;
@@ -485,6 +533,8 @@ int main(void)
 		cmocka_unit_test(no_frames_is_a_stack_too),
 		cmocka_unit_test(touching_reads_all_that_reading_needs),
 		cmocka_unit_test(code_at_a_reused_address_is_another_code),
+		cmocka_unit_test(code_in_all_of_anothers_memory_is_another_code),
+		cmocka_unit_test(code_made_again_is_the_same_code),
 		cmocka_unit_test(frames_that_have_not_started_are_hidden),
 		cmocka_unit_test(records_not_filled_yet_are_skipped),
 		cmocka_unit_test(records_are_rebuilt_from_the_root),

@@ -45,7 +45,7 @@ struct world {
 	bool only_copied;
 	size_t reads, fail_at; /* fail_at: the number of the read that fails, 0: none */
 	remote_addr heap;
-	remote_addr codes[CODES]; /* "f0" ... "f5" */
+	remote_addr codes[CODES]; /* of code_names */
 	struct interner *interner;
 	struct python_code_cache *cache;
 	struct python_stack stack;
@@ -68,6 +68,8 @@ static inline bool read_world(const struct memory_reader *reader, remote_addr ad
 	memcpy(buffer, world->bytes + address, size);
 	return true;
 }
+
+static const char *const code_names[] = {"f0", "f1", "f2", "f3", "f4", "f5"};
 
 static inline void put64(struct world *world, remote_addr address, uint64_t value)
 {
@@ -127,7 +129,22 @@ static inline remote_addr make_code(struct world *world, const char *name)
 	if (layout->code_stacksize != LAYOUT_ABSENT)
 		put32(world, code + layout->code_stacksize,
 		      (FRAME_SIZE - layout->iframe_size) / 8 + 1);
+	if (layout->code_version != LAYOUT_ABSENT)
+		put32(world, code + layout->code_version, 1);
 	return code;
+}
+
+/* Another code object in its memory, with its strings in that of its strings: "g5" for "f5". */
+static inline void remake_code(struct world *world, remote_addr code)
+{
+	const struct python_layout *layout = &world->runtime.layout;
+	remote_addr name;
+	memcpy(&name, world->bytes + code + layout->code_name, sizeof(name));
+	world->bytes[name + (layout->string_form == STRINGS_BYTES ? layout->bytes_data
+								  : layout->unicode_ascii_size)] = 'g';
+	put64(world, name + layout->unicode_hash, 0x1234567);
+	if (layout->code_version != LAYOUT_ABSENT)
+		put32(world, code + layout->code_version, 2);
 }
 
 static inline bool has_frame_objects(const struct python_layout *layout)
@@ -244,7 +261,6 @@ static inline void make_chunk(struct world *world)
 
 static inline void make_world(struct world *world, const struct python_layout *layout)
 {
-	static const char *const names[CODES] = {"f0", "f1", "f2", "f3", "f4", "f5"};
 	memset(world, 0, sizeof(*world));
 	world->reader.read = read_world;
 	world->runtime.layout = *layout;
@@ -271,7 +287,7 @@ static inline void make_world(struct world *world, const struct python_layout *l
 		put32(world, GIL + layout->gil_locked, 1);
 	}
 	for (unsigned i = 0; i < CODES; i++)
-		world->codes[i] = make_code(world, names[i]);
+		world->codes[i] = make_code(world, code_names[i]);
 	make_chunk(world);
 	make_stack(world);
 	world->interner = interner_new();
