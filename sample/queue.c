@@ -41,12 +41,18 @@ void queue_release(struct queue *queue)
 	pthread_mutex_destroy(&queue->lock);
 }
 
+static bool has_room(const struct queue *queue)
+{
+	const size_t in_use = queue->made - queue->free_count;
+	return queue->ready_bytes < (in_use < QUEUE_FEW ? QUEUE_FEW_BYTES : QUEUE_BYTES);
+}
+
 struct raw_sample *queue_empty(struct queue *queue)
 {
 	struct raw_sample *raw = NULL;
 	pthread_mutex_lock(&queue->lock);
 	bool may_make = false;
-	if (queue->ready_bytes < QUEUE_BYTES) {
+	if (has_room(queue)) {
 		if (queue->free_count) {
 			raw = queue->free[--queue->free_count];
 			queue->free_bytes -= raw_sample_footprint(raw);
@@ -63,8 +69,6 @@ struct raw_sample *queue_empty(struct queue *queue)
 
 static void put(struct queue *queue, struct raw_sample *raw, size_t at)
 {
-	if (at > queue->free_count)
-		at = queue->free_count;
 	memmove(queue->free + at + 1, queue->free + at,
 		(queue->free_count - at) * sizeof(*queue->free));
 	queue->free[at] = raw;
@@ -84,38 +88,36 @@ static struct raw_sample *take_idle(struct queue *queue)
 		queue->idle = queue->free_count;
 	if (queue->idle == 0)
 		return NULL;
-	struct raw_sample *raw = queue->free[--queue->idle];
+	queue->idle--;
 	queue->free_count--;
-	memmove(queue->free + queue->idle, queue->free + queue->idle + 1,
-		(queue->free_count - queue->idle) * sizeof(*queue->free));
+	queue->made--;
+	struct raw_sample *raw = queue->free[0];
+	memmove(queue->free, queue->free + 1, queue->free_count * sizeof(*queue->free));
 	queue->free_bytes -= raw_sample_footprint(raw);
 	return raw;
 }
 
 /*
  * The last one given back is used next, and keeps its memory for that, as do those that are needed
- * now and then. Others, and those of a deep stack, give theirs back, and go to the far end.
+ * now and then. Others are freed, one at a time; those beyond QUEUE_KEPT go to the far end without
+ * their memory.
  */
 void queue_give_back(struct queue *queue, struct raw_sample *raw)
 {
 	raw_sample_reset(raw);
 	pthread_mutex_lock(&queue->lock);
 	struct raw_sample *idle = take_idle(queue);
-	size_t place = queue->idle;
 	if (queue->free_bytes == 0 || queue->free_bytes + raw_sample_footprint(raw) <= QUEUE_KEPT) {
 		put(queue, raw, queue->free_count);
 		raw = NULL;
 	}
 	pthread_mutex_unlock(&queue->lock);
-	if (idle)
-		raw_sample_trim(idle);
-	if (raw)
-		raw_sample_trim(raw);
+	raw_sample_free(idle);
+	if (!raw)
+		return;
+	raw_sample_trim(raw);
 	pthread_mutex_lock(&queue->lock);
-	if (idle)
-		put(queue, idle, place);
-	if (raw)
-		put(queue, raw, 0);
+	put(queue, raw, 0);
 	pthread_mutex_unlock(&queue->lock);
 }
 

@@ -20,9 +20,11 @@ enum {
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
 	QUEUE_BATCH_BYTES = 1 << 20, /* or so much in raw samples */
-	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
-	QUEUE_KEPT = 8 << 20,	     /* in memory of raw samples that nobody needs at the moment */
-	QUEUE_TURNS = 16384,	     /* that none of them was needed in: it gives its memory back */
+	QUEUE_BYTES = 8 << 20,	     /* waiting to be decoded, all together */
+	QUEUE_FEW = 32,		     /* so many may wait, however deep their stacks are, up to */
+	QUEUE_FEW_BYTES = 64 << 20,
+	QUEUE_KEPT = 4 << 20, /* in memory of raw samples that nobody needs at the moment */
+	QUEUE_TURNS = 16384,  /* that one of them was not needed in: it is freed */
 };
 
 /* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */
@@ -40,7 +42,7 @@ struct queue {
 	size_t free_count, made, ready_first, ready_count;
 	size_t ready_bytes, free_bytes;
 	size_t turns, least_free; /* since the last look for idle ones */
-	size_t idle; /* of the free ones, how many from the far end on are to be trimmed */
+	size_t idle; /* of the free ones, how many from the far end on are to be freed */
 	bool closed;
 	_Atomic bool taking; /* the taker is awake, and keeps threads off its CPU */
 };
