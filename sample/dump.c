@@ -447,7 +447,8 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 	       slots_check_wanted(&dumper->slots, dumper->target, dumper->options, error);
 }
 
-/* Not earlier: threads that are to stop would have to share their CPUs with it. */
+/* Not earlier: threads that are to stop would have to share their CPUs with it. The few that are
+ * looked at once more do. */
 static void read_ahead(struct dumper *dumper)
 {
 	const struct python_runtime *runtime = decoder_runtime(&dumper->decoder);

@@ -225,7 +225,7 @@ static bool load_segments(struct elf_image *image, Elf *elf, bool relocated, GEl
 		if (header.p_type != PT_LOAD || !header.p_filesz)
 			continue;
 		if (header.p_filesz > left || image->count == IMAGE_SEGMENTS ||
-		    header.p_vaddr + header.p_filesz < header.p_vaddr)
+		    header.p_vaddr > IMAGE_HIGHEST || header.p_memsz > IMAGE_HIGHEST)
 			return false;
 		if (header.p_vaddr + header.p_memsz > image->end)
 			image->end = header.p_vaddr + header.p_memsz;

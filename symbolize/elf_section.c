@@ -28,6 +28,14 @@ static Elf_Scn *find_section(Elf *elf, const char *name, bool with_bytes, GElf_S
 	return NULL;
 }
 
+bool elf_is_supported(Elf *elf)
+{
+	const char *ident = elf ? elf_getident(elf, NULL) : NULL;
+
+	return ident && elf_kind(elf) == ELF_K_ELF && ident[EI_CLASS] == ELFCLASS64 &&
+	       ident[EI_DATA] == ELFDATA2LSB;
+}
+
 Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header)
 {
 	return find_section(elf, name, false, header);

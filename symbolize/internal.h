@@ -86,6 +86,9 @@ bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes);
 /* True when the section has been compressed, and still is; *type: ELFCOMPRESS_ZLIB ... */
 bool elf_section_compressed(Elf *elf, const char *name, uint32_t *type);
 
+/* True for what is read here: a 64-bit little-endian ELF file. NULL accepted. */
+bool elf_is_supported(Elf *elf);
+
 /* The section of that name and its header; NULL: none. */
 Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header);
 

@@ -18,6 +18,9 @@ enum {
 	IMAGE_TEXT = 512,	/* longest name, with its end */
 };
 
+/* No segment is above it: addresses in one can be rounded and added to. */
+#define IMAGE_HIGHEST (UINT64_C(1) << 62)
+
 /* What a word holds that some other module's symbol is put into. */
 #define IMAGE_EXTERNAL UINT64_MAX
 

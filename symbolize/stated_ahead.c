@@ -2,7 +2,7 @@
 /*
  * Stated names of a module that will be opened later, loaded meanwhile: of an interpreter they
  * take longer than most of what else a dump does. Shares nothing with the rest of symbolize/ but
- * the file's description, which is only read at offsets.
+ * the file's description, which is only read at offsets, and the names kept on disk.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void *load(void *argument)
 	struct stated_ahead *ahead = argument;
 	Elf *elf = elf_begin(ahead->fd, ELF_C_READ, NULL);
 
-	if (elf)
+	if (elf_is_supported(elf))
 		stated_names_load(&ahead->names, elf);
 	elf_end(elf);
 	return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From an address in an ELF file to names, files and lines, by libdw (elfutils) and libiberty.
- * Knows files and bytes, no process. Called from one thread of ours (libdw is not thread-safe).
+ * Knows files and bytes, no process. Called from one thread of ours: libdw's handles are each one
+ * thread's. The only other thread, stated_ahead.c's, has its own.
  */
 #ifndef SYMBOLIZE_SYMBOLIZE_H
 #define SYMBOLIZE_SYMBOLIZE_H

@@ -159,9 +159,7 @@ static bool open_elf(struct symbolizer *symbolizer, const struct symbolize_modul
 		memcpy(symbolizer->bytes, module->bytes, module->bytes_size);
 		symbolizer->elf = elf_memory(symbolizer->bytes, module->bytes_size);
 	}
-	const char *ident = symbolizer->elf ? elf_getident(symbolizer->elf, NULL) : NULL;
-	if (!ident || elf_kind(symbolizer->elf) != ELF_K_ELF || ident[EI_CLASS] != ELFCLASS64 ||
-	    ident[EI_DATA] != ELFDATA2LSB)
+	if (!elf_is_supported(symbolizer->elf))
 		return error_set(error, ERROR_CORRUPT, "module %s: not a 64-bit ELF file",
 				 module->path);
 	return true;

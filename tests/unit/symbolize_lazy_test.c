@@ -4,7 +4,12 @@
  * answers must be those of the same library read whole, in whatever order addresses are asked for;
  * damaged ones must do no harm. What is compressed in the old way (.zdebug_info) libdw reads whole.
  */
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
 #include "symbolize/internal.h"
+#include "symbolize/lazy_section.h"
 #include "tests/unit/symbolize_fixture.h"
 
 enum { ROUNDS = 100, MAX_BYTES = 4 << 20, STEP = 7 };
@@ -218,6 +223,93 @@ static unsigned next_random(unsigned *seed)
 	return *seed >> 8;
 }
 
+/* A section of random bytes, compressed; the first ones are all `first`. */
+static void write_section(const char *path, uint8_t first, size_t cut)
+{
+	static uint8_t bytes[40 << 10], packed[48 << 10];
+	unsigned seed = 1;
+	uLongf size = sizeof(packed);
+	Elf64_Chdr head = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = sizeof(bytes)};
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = i < 8192 ? first : (uint8_t)next_random(&seed);
+	assert_int_equal(compress2(packed, &size, bytes, sizeof(bytes), 6), Z_OK);
+	memset(packed + size - cut, 0xff, cut);
+	FILE *file = fopen(path, "w");
+	assert_int_equal(fwrite(&head, sizeof(head), 1, file), 1);
+	assert_int_equal(fwrite(packed, size, 1, file), 1);
+	fclose(file);
+}
+
+static void start_section(struct lazy_section *section, const char *path, int *fd)
+{
+	struct stat status;
+
+	*fd = open(path, O_RDONLY);
+	assert_int_equal(fstat(*fd, &status), 0);
+	const GElf_Shdr header = {.sh_size = (uint64_t)status.st_size,
+				  .sh_flags = SHF_COMPRESSED};
+	*section = (struct lazy_section){0};
+	assert_true(lazy_section_plan(section, *fd, &header));
+	section->out = alloc_zeroed(1, section->size);
+	assert_true(lazy_section_start(section, false));
+}
+
+static void end_section(struct lazy_section *section, int fd)
+{
+	lazy_section_release(section);
+	free(section->out);
+	close(fd);
+}
+
+/* libdw remembers what it has checked: the file may be written anew, the bytes that it was given
+ * may not. */
+static void bytes_once_given_stay_as_they_are(void **state)
+{
+	enum { SMALL = 4096, PLACE = 100 };
+	struct lazy_section section;
+	char path[128];
+	int fd;
+
+	(void)state;
+	path_of(path, "section");
+	write_section(path, 'A', 0);
+	start_section(&section, path, &fd);
+	assert_true(lazy_section_need(&section, fd, 0, SMALL));
+	assert_int_equal(section.out[PLACE], 'A');
+	write_section(path, 'B', 0);
+	(void)lazy_section_need(&section, fd, section.size - SMALL, SMALL);
+	assert_int_equal(section.out[PLACE], 'A');
+	end_section(&section, fd);
+	/* As it was: all of it can be had. */
+	start_section(&section, path, &fd);
+	assert_true(lazy_section_need(&section, fd, 0, SMALL));
+	assert_true(lazy_section_need(&section, fd, section.size - SMALL, SMALL));
+	assert_int_equal(section.out[PLACE], 'B');
+	assert_int_equal(section.done, section.size);
+	end_section(&section, fd);
+}
+
+/* Not all at once, then. */
+static void a_section_with_a_damaged_end_has_a_beginning(void **state)
+{
+	enum { MOST = 24 << 10, PLACE = 100 };
+	struct lazy_section section;
+	char path[128];
+	int fd;
+
+	(void)state;
+	path_of(path, "section");
+	write_section(path, 'A', 4096);
+	start_section(&section, path, &fd);
+	assert_true(lazy_section_need(&section, fd, 0, MOST));
+	assert_int_equal(section.out[PLACE], 'A');
+	for (uint64_t i = section.done; i < section.size; i++)
+		assert_int_equal(section.out[i], 0);
+	assert_false(lazy_section_need(&section, fd, 0, section.size));
+	end_section(&section, fd);
+}
+
 static void damage(const char *library)
 {
 	static char original[MAX_BYTES], bytes[MAX_BYTES];
@@ -275,6 +367,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_are_those_of_the_library_read_whole),
 		cmocka_unit_test(units_are_there_once_asked_for_and_others_are_not),
+		cmocka_unit_test(bytes_once_given_stay_as_they_are),
+		cmocka_unit_test(a_section_with_a_damaged_end_has_a_beginning),
 		cmocka_unit_test(damaged_sections_do_no_harm),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
