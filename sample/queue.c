@@ -41,18 +41,12 @@ void queue_release(struct queue *queue)
 	pthread_mutex_destroy(&queue->lock);
 }
 
-static bool has_room(const struct queue *queue)
-{
-	const size_t in_use = queue->made - queue->free_count;
-	return queue->ready_bytes < (in_use < QUEUE_FEW ? QUEUE_FEW_BYTES : QUEUE_BYTES);
-}
-
 struct raw_sample *queue_empty(struct queue *queue)
 {
 	struct raw_sample *raw = NULL;
 	pthread_mutex_lock(&queue->lock);
 	bool may_make = false;
-	if (has_room(queue)) {
+	if (queue->ready_bytes < QUEUE_BYTES) {
 		if (queue->free_count) {
 			raw = queue->free[--queue->free_count];
 			queue->free_bytes -= raw_sample_footprint(raw);

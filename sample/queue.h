@@ -20,11 +20,9 @@ enum {
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
 	QUEUE_BATCH_BYTES = 1 << 20, /* or so much in raw samples */
-	QUEUE_BYTES = 8 << 20,	     /* waiting to be decoded, all together */
-	QUEUE_FEW = 32,		     /* so many may wait, however deep their stacks are, up to */
-	QUEUE_FEW_BYTES = 64 << 20,
-	QUEUE_KEPT = 4 << 20, /* in memory of raw samples that nobody needs at the moment */
-	QUEUE_TURNS = 16384,  /* that one of them was not needed in: it is freed */
+	QUEUE_BYTES = 64 << 20,	     /* waiting to be decoded, all together */
+	QUEUE_KEPT = 4 << 20,	     /* in memory of raw samples that nobody needs at the moment */
+	QUEUE_TURNS = 16384,	     /* that one of them was not needed in: it is freed */
 };
 
 /* A raw sample, or NULL: the thread has not run since its last one, at `ticks` ticks. */

@@ -164,7 +164,7 @@ static void a_clone_holds_what_was_copied_and_no_more(void **state)
 
 static void a_queue_is_bound_in_bytes(void **state)
 {
-	enum { EACH = 8 << 20, ROOM = QUEUE_FEW_BYTES / EACH };
+	enum { EACH = 8 << 20, ROOM = QUEUE_BYTES / EACH };
 	struct queue *queue = alloc_zeroed(1, sizeof(*queue));
 	struct thread_slot slot = {0};
 	struct queue_entry entry;
