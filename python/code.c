@@ -202,15 +202,14 @@ bool python_code_touch(const struct python_runtime *runtime, const struct memory
 	       read_bytes(layout, memory, header->line_table, &table, &size, error);
 }
 
-/* Its line table is malloc'ed. */
+/* *table, malloc'ed, is the code's line table until that is copied. */
 static bool decode(struct python_code_cache *cache, const struct python_runtime *runtime,
 		   const struct memory_reader *memory, const struct python_code_header *header,
-		   struct python_code *code, struct error *error)
+		   struct python_code *code, uint8_t **table, struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
 	_cleanup_strbuf_ struct strbuf text;
 	strbuf_init(&text);
-	_cleanup_free_ uint8_t *table = NULL;
 	size_t size;
 	if (!python_string_read(layout, memory, header->name, &text, error))
 		return false;
@@ -219,12 +218,11 @@ static bool decode(struct python_code_cache *cache, const struct python_runtime 
 	if (!python_string_read(layout, memory, header->filename, &text, error))
 		return false;
 	code->file = intern_bytes(cache->interner, text.text, text.size);
-	if (!read_bytes(layout, memory, header->line_table, &table, &size, error))
+	if (!read_bytes(layout, memory, header->line_table, table, &size, error))
 		return false;
 	code->first_line = header->first_line;
+	code->line_table = *table;
 	code->line_table_size = (uint32_t)size;
-	code->line_table = table;
-	table = NULL;
 	return true;
 }
 
@@ -235,7 +233,7 @@ static bool same_content(const struct python_code *a, const struct python_code *
 	       memcmp(a->line_table, b->line_table, b->line_table_size) == 0;
 }
 
-/* The one of that content, which is taken over if there is none yet. */
+/* The one of that content; a copy of `fresh`, if there is none yet. */
 static const struct python_code *unique_code(struct python_code_cache *cache,
 					     const struct python_code *fresh)
 {
@@ -294,14 +292,14 @@ bool python_code_resolve(struct python_code_cache *cache, const struct python_ru
 		return true;
 	}
 	struct python_code fresh;
+	_cleanup_free_ uint8_t *table = NULL;
 	struct error cause;
-	if (!decode(cache, runtime, memory, header, &fresh, &cause))
+	if (!decode(cache, runtime, memory, header, &fresh, &table, &cause))
 		return error_set(error, cause.kind == ERROR_CORRUPT ? ERROR_CORRUPT : ERROR_TORN,
 				 "code object %#llx: %.150s", (unsigned long long)header->address,
 				 cause.message);
 	*code = unique_code(cache, &fresh);
 	put_place(cache, header, *code);
-	free((void *)(uintptr_t)fresh.line_table);
 	return true;
 }
 

@@ -224,8 +224,9 @@ static unsigned next_random(unsigned *seed)
 }
 
 /* A section of random bytes, compressed; the first ones are all `first`. */
-static void write_section(const char *path, uint8_t first, size_t cut)
+static void write_section(uint8_t first, size_t cut)
 {
+	char path[128];
 	static uint8_t bytes[40 << 10], packed[48 << 10];
 	unsigned seed = 1;
 	uLongf size = sizeof(packed);
@@ -235,16 +236,19 @@ static void write_section(const char *path, uint8_t first, size_t cut)
 		bytes[i] = i < 8192 ? first : (uint8_t)next_random(&seed);
 	assert_int_equal(compress2(packed, &size, bytes, sizeof(bytes), 6), Z_OK);
 	memset(packed + size - cut, 0xff, cut);
+	path_of(path, "section");
 	FILE *file = fopen(path, "w");
 	assert_int_equal(fwrite(&head, sizeof(head), 1, file), 1);
 	assert_int_equal(fwrite(packed, size, 1, file), 1);
 	fclose(file);
 }
 
-static void start_section(struct lazy_section *section, const char *path, int *fd)
+static void start_section(struct lazy_section *section, int *fd)
 {
 	struct stat status;
+	char path[128];
 
+	path_of(path, "section");
 	*fd = open(path, O_RDONLY);
 	assert_int_equal(fstat(*fd, &status), 0);
 	const GElf_Shdr header = {.sh_size = (uint64_t)status.st_size,
@@ -268,21 +272,19 @@ static void bytes_once_given_stay_as_they_are(void **state)
 {
 	enum { SMALL = 4096, PLACE = 100 };
 	struct lazy_section section;
-	char path[128];
 	int fd;
 
 	(void)state;
-	path_of(path, "section");
-	write_section(path, 'A', 0);
-	start_section(&section, path, &fd);
+	write_section('A', 0);
+	start_section(&section, &fd);
 	assert_true(lazy_section_need(&section, fd, 0, SMALL));
 	assert_int_equal(section.out[PLACE], 'A');
-	write_section(path, 'B', 0);
+	write_section('B', 0);
 	(void)lazy_section_need(&section, fd, section.size - SMALL, SMALL);
 	assert_int_equal(section.out[PLACE], 'A');
 	end_section(&section, fd);
 	/* As it was: all of it can be had. */
-	start_section(&section, path, &fd);
+	start_section(&section, &fd);
 	assert_true(lazy_section_need(&section, fd, 0, SMALL));
 	assert_true(lazy_section_need(&section, fd, section.size - SMALL, SMALL));
 	assert_int_equal(section.out[PLACE], 'B');
@@ -295,13 +297,11 @@ static void a_section_with_a_damaged_end_has_a_beginning(void **state)
 {
 	enum { MOST = 24 << 10, PLACE = 100 };
 	struct lazy_section section;
-	char path[128];
 	int fd;
 
 	(void)state;
-	path_of(path, "section");
-	write_section(path, 'A', 4096);
-	start_section(&section, path, &fd);
+	write_section('A', 4096);
+	start_section(&section, &fd);
 	assert_true(lazy_section_need(&section, fd, 0, MOST));
 	assert_int_equal(section.out[PLACE], 'A');
 	for (uint64_t i = section.done; i < section.size; i++)
