@@ -191,7 +191,7 @@ const struct target_range *prediction_with_stack(struct prediction *prediction,
 
 struct join;
 
-/* What a thread was blocked in when it was last looked at. */
+/* What a thread was last seen to be blocked in; running: at the last look it was not. */
 struct noted_wait {
 	struct target_wait wait;
 	char kernel[TARGET_KERNEL_SIZE];
@@ -245,7 +245,7 @@ struct thread_slot {
 	unsigned misses; /* tries to copy it in an interrupt that gave nothing, in a row; and then,
 			    the samples without one */
 	struct python_recent recent;	   /* --nonblocking */
-	struct noted_wait *noted;	   /* --kernel: NULL: it has not been seen to be blocked */
+	struct noted_wait *noted;	   /* --kernel; NULL: not looked at yet */
 	struct stopped_call *stopped_call; /* or NULL */
 	_Atomic remote_addr stack_end;	   /* told by the worker; 0: not known */
 	_Atomic remote_addr learned;	   /* --join=rbx: the thread state the worker found */

@@ -11,6 +11,7 @@
 #include "sample/internal.h"
 
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/alloc.h"
 #include "base/table.h"
@@ -144,16 +145,42 @@ static void copy_python(const struct taker *taker, struct raw_sample *raw)
 	}
 }
 
+static bool same_place(const struct target_wait *a, const struct target_wait *b)
+{
+	return a->sp == b->sp && a->pc == b->pc &&
+	       memcmp(a->arguments, b->arguments, sizeof(a->arguments)) == 0;
+}
+
+static bool same_wait(const struct target_wait *a, const struct target_wait *b)
+{
+	return a->running == b->running && a->number == b->number && same_place(a, b);
+}
+
+/*
+ * Some calls that a stop has interrupted are resumed by another one, restart_syscall(2). What the
+ * same place was seen to wait in before the stop says more.
+ */
+static bool resumes(const struct target_wait *wait, const struct target_wait *before)
+{
+	return wait->number == SYS_restart_syscall && same_place(wait, before);
+}
+
 void take_note_wait(const struct taker *taker, struct thread_slot *slot,
 		    const struct target_wait *wait)
 {
 	if (!taker->options->kernel)
 		return;
-	if (!slot->noted)
+	if (!slot->noted) {
 		slot->noted = alloc_zeroed(1, sizeof(*slot->noted));
-	slot->noted->wait = *wait;
-	if (!wait->running)
-		target_thread_kernel(slot->files, wait, slot->noted->kernel);
+		slot->noted->wait.running = true;
+	}
+	struct noted_wait *noted = slot->noted;
+	if (wait->running || resumes(wait, &noted->wait)) {
+		noted->wait.running = wait->running;
+		return;
+	}
+	noted->wait = *wait;
+	target_thread_kernel(slot->files, wait, noted->kernel);
 }
 
 static void forget_wait(struct thread_slot *slot)
@@ -261,12 +288,6 @@ enum take_result take_running(struct taker *taker, struct thread_slot *slot, str
 }
 
 /* ---- blocked threads ---- */
-
-static bool same_wait(const struct target_wait *a, const struct target_wait *b)
-{
-	return a->running == b->running && a->number == b->number && a->sp == b->sp &&
-	       a->pc == b->pc && memcmp(a->arguments, b->arguments, sizeof(a->arguments)) == 0;
-}
 
 /*
  * A blocked thread tells its stack pointer and program counter, and the system call's arguments:
