@@ -73,9 +73,13 @@ const struct python_runtime *decoder_runtime(const struct decoder *decoder)
 
 remote_addr decoder_main_stack_end(const struct decoder *decoder)
 {
-	for (size_t i = 0; i < decoder->modules.mapping_count; i++)
-		if (strcmp(decoder->modules.mappings[i].path, "[stack]") == 0)
-			return decoder->modules.mappings[i].end;
+	enum { BEYOND = 128 }; /* bytes that an unwinder may look at above the outermost frame */
+	const remote_addr end = target_start_stack(decoder->target) + BEYOND;
+	for (size_t i = 0; i < decoder->modules.mapping_count; i++) {
+		const struct mapping *mapping = &decoder->modules.mappings[i];
+		if (strcmp(mapping->path, "[stack]") == 0)
+			return mapping->start < end && end < mapping->end ? end : mapping->end;
+	}
 	return 0;
 }
 

@@ -795,7 +795,7 @@ bool MUST_CHECK decoder_open_python(struct decoder *decoder, const struct memory
 				    struct error *error);
 const struct python_runtime *decoder_runtime(const struct decoder *decoder); /* NULL: none */
 
-/* The end of the main thread's stack; 0: not known. */
+/* Where the frames of the main thread's stack end, or else the stack; 0: not known. Reads /proc. */
 remote_addr decoder_main_stack_end(const struct decoder *decoder);
 
 /* Decodes into decoder->stack and ->leaf. */

@@ -321,6 +321,12 @@ bool target_image_key(const struct target *target, uint64_t *key, struct error *
 	return true;
 }
 
+remote_addr target_start_stack(const struct target *target)
+{
+	struct proc_stat stat;
+	return read_stat(target, &stat) ? stat.start_stack : 0;
+}
+
 /* ---- files as the target sees them ---- */
 
 /*

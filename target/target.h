@@ -81,6 +81,10 @@ bool target_alive(const struct target *target);
  * its executable, start of its memory map, the random bytes that the kernel gives it). */
 bool target_image_key(const struct target *target, uint64_t *key, struct error *error);
 
+/* The first thread's stack pointer as its program began: above it stand only the arguments, the
+ * environment and the auxiliary vector. 0: not known (its thread has ended, or we may not ask). */
+remote_addr target_start_stack(const struct target *target);
+
 /*
  * Opens a path as the target sees it (/proc/PID/root), regular files only, read-only, never
  * following a link out of that root and never blocking on a fifo. -1 and *error when not there.
