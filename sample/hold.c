@@ -218,8 +218,23 @@ void hold_check(struct hold *hold, const struct registers *registers)
 	hold->refused = !hold->trusted;
 }
 
-void hold_learn(const struct holder *holder, struct hold *hold, const struct target *target,
-		pid_t tid)
+/* At its switches from now on. */
+static void copy_switches(struct holder *holder, struct hold *hold, const struct target *target)
+{
+	struct error error;
+	if (!holder->copies)
+		return;
+	if (copier_new(target, COPIER_AT_SWITCH, &hold->copier, &error)) {
+		if (switch_log_copy(hold->log, hold->copier, &error))
+			return;
+		copier_free(hold->copier);
+	}
+	hold->copier = NULL;
+	holder->copies = error.kind == ERROR_BUSY;
+	log_debug("sample", "%s", error.message);
+}
+
+void hold_learn(struct holder *holder, struct hold *hold, const struct target *target, pid_t tid)
 {
 	struct error error;
 	if (hold->log && hold->refused)
@@ -230,17 +245,21 @@ void hold_learn(const struct holder *holder, struct hold *hold, const struct tar
 	hold->refused = is_real_time(tid);
 	if (hold->refused)
 		return;
-	if (!switch_log_open(target, tid, &hold->log, &error)) {
-		hold->refused = error.kind != ERROR_BUSY;
-		hold->stops = 0;
-		log_debug("sample", "%s", error.message);
+	if (switch_log_open(target, tid, &hold->log, &error)) {
+		copy_switches(holder, hold, target);
+		return;
 	}
+	hold->refused = error.kind != ERROR_BUSY;
+	hold->stops = 0;
+	log_debug("sample", "%s", error.message);
 }
 
 void hold_release(struct hold *hold)
 {
 	switch_log_close(hold->log);
+	copier_free(hold->copier);
 	hold->log = NULL;
+	hold->copier = NULL;
 	hold->stops = 0;
 	hold->checked_ns = 0;
 	hold->trusted = hold->ours = hold->interrupted = false;

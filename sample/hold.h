@@ -10,7 +10,8 @@
  * Measured beside stops by ptrace, in turns (70 frames, a virtual machine with 2 CPUs): what a
  * sample takes from the target falls to a half at 1000 Hz and to three quarters at 10,000, our own
  * CPU time to a half, late samples at 10,000 Hz from 17 to 2 %. At 100 Hz there is no difference:
- * the copy is slower by as much as it is made with cold caches.
+ * the copy is slower by as much as it is made with cold caches. (Without the kernel's copies, see
+ * sample/copied.c.)
  */
 #ifndef SAMPLE_HOLD_H
 #define SAMPLE_HOLD_H
@@ -24,6 +25,7 @@
 /* Of one thread of the target; zeroed at first. */
 struct hold {
 	struct switch_log *log; /* NULL: not followed (yet) */
+	struct copier *copier;	/* of what the thread is as it gives way to us; NULL: none */
 	bool refused;		/* it cannot be followed, or is not worth it */
 	bool trusted;		/* the log has told the registers that ptrace did */
 	bool interrupted;	/* it is copied from another CPU: its own is left, not followed */
@@ -38,6 +40,7 @@ struct hold {
 /* Of the taker. */
 struct holder {
 	bool wanted;
+	bool copies; /* threads that are followed are copied by the kernel where that may be */
 	struct switch_log *own; /* of a thread of ours: see holder_init */
 	struct placement placement;
 	uint64_t tick_ns, period_ns; /* when this tick began; from one to the next */
@@ -91,8 +94,7 @@ bool hold_end(struct holder *holder, struct hold *hold, const struct thread_swit
 void hold_check(struct hold *hold, const struct registers *registers);
 
 /* After such a stop: follows the thread from now on, if it is stopped often. */
-void hold_learn(const struct holder *holder, struct hold *hold, const struct target *target,
-		pid_t tid);
+void hold_learn(struct holder *holder, struct hold *hold, const struct target *target, pid_t tid);
 
 /* Until it is stopped often again. */
 void hold_release(struct hold *hold);

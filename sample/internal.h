@@ -369,8 +369,10 @@ struct taker {
 	const struct python_runtime *runtime; /* NULL: no Python (yet) */
 	const struct session_options *options;
 	struct holder holder;
-	struct interrupter *interrupter; /* NULL: none */
-	uint64_t interrupted, missed;	 /* samples taken so; tries that gave nothing */
+	uint64_t next_ns;	      /* the deadline of the next tick */
+	struct copier *copier;	      /* for interrupts; NULL: none */
+	uint64_t interrupted, missed; /* samples taken so; tries that gave nothing */
+	uint64_t copied;	      /* held ones that the kernel has copied */
 	struct join join;
 	remote_addr main_stack_end;
 	unsigned pass; /* pdump: how often it has looked already */
@@ -404,13 +406,22 @@ void take_rest(const struct taker *taker, struct thread_slot *slot, struct raw_s
  * before it) would never come again. */
 void take_forget_codes(const struct taker *taker, uint64_t added_before);
 
-/* Once, before anything is taken: leaves taker->interrupter NULL where there can be none, or it is
- * not wanted. */
-void interrupts_init(struct taker *taker);
+/* Once, before anything is taken: which copies the kernel is to make. Leaves taker->copier NULL
+ * where it can make none in interrupts, or they are not wanted. */
+void copies_init(struct taker *taker);
 
 /* Takes a thread that runs on another CPU; false: it does not, or something is missing in the copy.
  * raw is the caller's still. */
 bool take_interrupted(struct taker *taker, struct thread_slot *slot, struct raw_sample *raw);
+
+/* Of a held thread with these registers: its memory is in the sample if the kernel has copied that
+ * as it gave way. Else, false, nothing is. Runs in the pause. */
+bool take_copied(struct taker *taker, struct thread_slot *slot, const struct registers *registers,
+		 struct raw_sample *raw);
+
+/* A sample has been learned from: what the next one needs is to be copied as the thread gives way.
+ */
+void take_expect(struct taker *taker, struct thread_slot *slot);
 
 /* What a failed stop means. */
 enum take_result take_failure(const struct thread_slot *slot, const struct error *error);

@@ -286,13 +286,14 @@ void recorder_log_pauses(const struct recorder *recorder)
 {
 	log_debug("pause",
 		  "n=%llu p50=%.1fus p90=%.1fus p99=%.1fus max=%.1fus allocating=%llu held=%llu "
-		  "lost=%llu interrupted=%llu missed=%llu",
+		  "lost=%llu copied=%llu interrupted=%llu missed=%llu",
 		  (unsigned long long)recorder->pause_count, percentile_us(recorder, 0.5),
 		  percentile_us(recorder, 0.9), percentile_us(recorder, 0.99),
 		  (double)recorder->pause_max_ns / 1000,
 		  (unsigned long long)recorder->allocating_pauses,
 		  (unsigned long long)recorder->taker.holder.held,
 		  (unsigned long long)recorder->taker.holder.lost,
+		  (unsigned long long)recorder->taker.copied,
 		  (unsigned long long)recorder->taker.interrupted,
 		  (unsigned long long)recorder->taker.missed);
 }

@@ -62,6 +62,7 @@ static void deliver(struct recorder *recorder, struct thread_slot *slot, struct 
 	case TAKE_OK:
 		check_join(recorder, raw);
 		take_learn(slot, raw);
+		take_expect(&recorder->taker, slot);
 		raw_sample_rewind(raw);
 		atomic_store(&slot->last_bad, false); /* until the worker says so */
 		queue_push(&recorder->queue, raw);

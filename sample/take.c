@@ -250,9 +250,14 @@ static bool take_held(struct taker *taker, struct thread_slot *slot, struct raw_
 		return false;
 	raw_sample_reset(raw);
 	uint64_t allocations = alloc_count_here(), codes = python_known_codes_added(taker->known);
+	const bool copied = take_copied(taker, slot, &last.registers, raw);
 	raw->registers = last.registers;
 	raw->time_ns = slot->copied_ns = clock_now_ns();
-	take_stopped(taker, slot, raw);
+	raw->stopped = true;
+	raw->live = taker->target;
+	if (!copied)
+		copy_memory(taker, slot, raw);
+	take_rest(taker, slot, raw);
 	raw->allocations = (uint32_t)(alloc_count_here() - allocations);
 	if (raw_sample_holds(raw, raw->registers.value[REGISTER_RSP], 1) &&
 	    hold_end(&taker->holder, &slot->hold, &last, &raw->pause_ns))

@@ -231,6 +231,7 @@ static void tick(struct recorder *recorder, uint64_t deadline)
 {
 	struct holder *holder = &recorder->taker.holder;
 	uint64_t now = clock_now_ns();
+	recorder->taker.next_ns = schedule_following(&recorder->schedule);
 	holder_begin(holder, now, deadline, recorder->schedule.period_ns,
 		     recorder_looks_ns(recorder));
 	atomic_store(&recorder->queue.taking, holder_follows(holder));
@@ -284,7 +285,7 @@ void *recorder_take(void *argument)
 		    !options->nonblocking && options->stop != STOP_PTRACE &&
 			    options->unwinder != UNWINDER_PTRACE);
 	if (recorder->taker.holder.wanted)
-		interrupts_init(&recorder->taker);
+		copies_init(&recorder->taker);
 	if (begin(recorder)) {
 		schedule_init(&recorder->schedule, recorder->options.rate, clock_now_ns());
 		while (!atomic_load(&recorder->stop)) {
@@ -301,7 +302,7 @@ void *recorder_take(void *argument)
 	for (size_t i = 0; i < recorder->slots.count; i++)
 		hold_release(&recorder->slots.slots[i]->hold);
 	holder_release(&recorder->taker.holder);
-	interrupter_free(recorder->taker.interrupter);
+	copier_free(recorder->taker.copier);
 	tracer_free(recorder->taker.tracer);
 	return NULL;
 }

@@ -22,6 +22,7 @@ struct target_state {
 	_Atomic unsigned kept_files;  /* descriptors of threads that are kept open: thread.c */
 	unsigned files_limit;	      /* and how many may be; 0: not asked yet */
 	_Atomic unsigned switch_logs; /* that are open */
+	_Atomic unsigned copiers;     /* that there are */
 };
 
 struct target {
@@ -35,6 +36,11 @@ struct target {
 	char *executable;
 	struct target_state *state;
 };
+
+/* ---- copier.c ---- */
+
+/* The program is run at each overflow of that perf event. False with errno set. */
+bool copier_attach(const struct copier *copier, int event);
 
 /* ---- /proc: process.c ---- */
 

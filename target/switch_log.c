@@ -132,6 +132,12 @@ void switch_log_close(struct switch_log *log)
 	free(log);
 }
 
+bool switch_log_copy(const struct switch_log *log, const struct copier *copier, struct error *error)
+{
+	return copier_attach(copier, log->fd) ||
+	       error_set_errno(error, errno, "nothing can be copied at context switches");
+}
+
 uint64_t switch_log_position(const struct switch_log *log)
 {
 	return __atomic_load_n(&log->page->data_head, __ATOMIC_ACQUIRE);

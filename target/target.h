@@ -277,48 +277,74 @@ uint64_t switch_log_position(const struct switch_log *log);
  */
 uint64_t switch_log_off_cpu(const struct switch_log *log, const struct thread_switch *out);
 
-/* ---- copies made in an interrupt: interrupt.c ------------------------------------------------ */
+/* ---- copies that the kernel makes: copier.c ----------------------------------------------------
+ */
 
 /*
- * Copies registers and memory of a thread that runs on another CPU, in an interrupt of that CPU.
- * DENIED without CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); SYSTEM: the kernel cannot (before
- * Linux 5.15), or not safely (5.18 to 6.3). Takes 0.2 MB of the kernel's memory. The caller frees
- * it.
+ * Copies registers and memory of a thread in its own place: in an interrupt of the CPU on which it
+ * runs, or as it leaves that. DENIED without CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); BUSY:
+ * there are too many; SYSTEM: the kernel cannot (before Linux 5.15), or not safely (5.18 to 6.3).
+ * Takes 0.2 MB of the kernel's memory. The caller frees it before the target. From one thread of
+ * ours at a time.
  */
-struct interrupter;
-bool MUST_CHECK interrupter_new(struct interrupter **interrupter, struct error *error);
-void interrupter_free(struct interrupter *interrupter); /* NULL accepted */
+struct copier;
+enum copier_place { COPIER_IN_INTERRUPT, COPIER_AT_SWITCH };
+bool MUST_CHECK copier_new(const struct target *target, enum copier_place place,
+			   struct copier **copier, struct error *error);
+void copier_free(struct copier *copier); /* NULL accepted */
 
-/* The stack is copied from `red_zone` bytes below SP to its end: no more than INTERRUPT_BYTES, nor
- * are all of the ranges. */
-enum { INTERRUPT_RANGES = 64, INTERRUPT_BYTES = 64 << 10 };
-struct interrupt_stack {
-	remote_addr end;
+/* The stack is copied from `red_zone` bytes below SP to its end: no more than COPIER_BYTES, nor are
+ * all of the ranges, which are in the order of their addresses. */
+enum { COPIER_RANGES = 64, COPIER_BYTES = 64 << 10 };
+struct copier_request {
+	pid_t tid;
+	remote_addr stack_end;
 	size_t red_zone;
+	const struct target_range *ranges;
+	size_t range_count;
 };
 
-enum interrupt_result {
-	INTERRUPT_COPIED,
-	INTERRUPT_ANOTHER, /* another thread runs on that CPU */
-	INTERRUPT_CALL,	   /* it is in a system call that is under way */
-	INTERRUPT_LARGE,   /* too much */
-	INTERRUPT_MISSING, /* not all of it is in memory: nothing can be used */
-	INTERRUPT_FAILED,  /* there is no such CPU, or the kernel does not do it */
+enum copier_result {
+	COPIER_COPIED,
+	COPIER_ANOTHER, /* another thread runs on that CPU */
+	COPIER_CALL,	/* it is in a system call that is under way */
+	COPIER_LARGE,	/* too much */
+	COPIER_MISSING, /* not all of it is in memory: nothing can be used */
+	COPIER_FAILED,	/* there is no such CPU, or the kernel does not do it */
 };
 
 /*
- * Some microseconds of that CPU, some tens of the caller's; he is on another CPU. *took_ns: from
- * the request to the answer, so no less than the thread stood still; undefined unless COPIED.
+ * COPIER_IN_INTERRUPT: now. Some microseconds of that CPU, some tens of the caller's; he is on
+ * another CPU. *took_ns: from the request to the answer, so no less than the thread stood still;
+ * undefined unless COPIED.
  */
-enum interrupt_result interrupter_copy(struct interrupter *interrupter, pid_t tid, int cpu,
-				       const struct interrupt_stack *stack,
-				       const struct target_range *ranges, size_t count,
-				       uint64_t *took_ns);
+enum copier_result copier_interrupt(struct copier *copier, const struct copier_request *request,
+				    int cpu, uint64_t *took_ns);
 
-/* What was copied last: registers without fs_base; bytes of the stack; those of range `number`. */
-void interrupter_registers(const struct interrupter *interrupter, struct registers *registers);
-const uint8_t *interrupter_stack(const struct interrupter *interrupter);
-const uint8_t *interrupter_range(const struct interrupter *interrupter, size_t number);
+/*
+ * COPIER_AT_SWITCH: each time that the thread, whose log that is, leaves its CPU in that time
+ * (CLOCK_MONOTONIC); in place of what was expected before. The CPU needs some microseconds for it.
+ * Of one thread a copier, and one of each. False: too much, nothing is copied.
+ */
+bool MUST_CHECK switch_log_copy(const struct switch_log *log, const struct copier *copier,
+				struct error *error);
+bool MUST_CHECK copier_expect(struct copier *copier, const struct copier_request *request,
+			      uint64_t from_ns, uint64_t until_ns);
+
+/* True: what was expected last was copied at the thread's last switch. While the log stands still
+ * (switch_log_position), the copy does, too. No system call; in the pause. */
+bool copier_has_copied(const struct copier *copier);
+
+/* What was copied last: registers, without fs_base; the stack, red zone included; the ranges as
+ * they were asked for. The bytes are the copier's, until it is asked for others. */
+struct copier_span {
+	struct target_range range;
+	const uint8_t *bytes;
+};
+void copier_registers(const struct copier *copier, struct registers *registers);
+struct copier_span copier_stack(const struct copier *copier);
+size_t copier_range_count(const struct copier *copier);
+struct copier_span copier_range(const struct copier *copier, size_t number);
 
 /* ---- without stopping: watch.c ------------------------------------------------------------ */
 
