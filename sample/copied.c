@@ -12,7 +12,7 @@
  * instead of 57 us at 100 Hz, 24 instead of 41 at 1000, 13 instead of 28 at 10,000. Of our own CPU
  * time it takes 15 us more, on another CPU. So it is done where samples are few, when that does not
  * matter, and where they are so many that the target is slowed down most. Between them a copy at
- * the switch saves 4 us of our CPU time, and of the pause, beside one by process_vm_readv.
+ * the switch saves 4 us of our CPU time beside one by process_vm_readv.
  */
 #include "sample/internal.h"
 
@@ -23,8 +23,8 @@
 
 static const double FEW = 500, MANY = 2000; /* samples a second; between them it is not done */
 enum {
-	MANY_MISSES = 8, /* in a row: then the thread is held for so many samples ... */
-	HELD_SAMPLES = 1000,
+	MANY_MISSES = 8,     /* in a row: then the thread is held, or what is held read, ... */
+	HELD_SAMPLES = 1000, /* ... for so many samples */
 };
 
 static bool are_wanted(const struct session_options *options)
@@ -37,13 +37,12 @@ static bool are_wanted(const struct session_options *options)
 void copies_init(struct taker *taker)
 {
 	struct error error;
-	taker->holder.copies = !are_wanted(taker->options);
-	if (taker->holder.copies)
+	const bool interrupts = are_wanted(taker->options);
+	struct copier **copier = interrupts ? &taker->copier : &taker->holder.copier;
+	if (copier_new(interrupts ? COPIER_IN_INTERRUPT : COPIER_AT_SWITCH, copier, &error))
 		return;
-	if (!copier_new(taker->target, COPIER_IN_INTERRUPT, &taker->copier, &error)) {
-		taker->copier = NULL;
-		log_debug("sample", "%s", error.message);
-	}
+	*copier = NULL;
+	log_debug("sample", "%s", error.message);
 }
 
 static bool may_fit(const struct thread_slot *slot)
@@ -174,13 +173,13 @@ bool take_interrupted(struct taker *taker, struct thread_slot *slot, struct raw_
 
 void take_expect(struct taker *taker, struct thread_slot *slot)
 {
-	struct copier *copier = slot->hold.copier;
-	if (!copier || !slot->hold.trusted || !holder_follows(&taker->holder) || !may_fit(slot))
+	struct holder *holder = &taker->holder;
+	if (!holder->copier || !slot->hold.ours || !holder_follows(holder) || !is_worth_it(slot))
 		return;
 	const struct copier_request request = request_for(slot);
-	if (!copier_expect(copier, &request, taker->next_ns,
-			   taker->next_ns + taker->holder.period_ns))
-		log_debug("sample", "thread %d needs more than is copied at once", (int)slot->tid);
+	const uint64_t until_ns = taker->next_ns + holder->period_ns;
+	holder->expected = slot->tid;
+	slot->misses += !copier_expect(holder->copier, &request, taker->next_ns, until_ns);
 }
 
 static bool same_registers(const struct registers *a, const struct registers *b)
@@ -188,20 +187,32 @@ static bool same_registers(const struct registers *a, const struct registers *b)
 	return memcmp(a->value, b->value, sizeof(a->value)) == 0;
 }
 
-bool take_copied(struct taker *taker, struct thread_slot *slot, const struct registers *registers,
-		 struct raw_sample *raw)
+static bool use_copy(const struct taker *taker, struct thread_slot *slot,
+		     const struct registers *registers, struct raw_sample *raw)
 {
-	const struct copier *copier = slot->hold.copier;
+	const struct copier *copier = taker->holder.copier;
 	struct registers copied;
-	if (!copier || !copier_has_copied(copier))
-		return false;
 	copier_registers(copier, &copied);
 	if (!same_registers(&copied, registers))
 		return false;
-	if (!add_copy(taker, copier, slot, registers, raw)) {
-		raw_sample_reset(raw);
+	if (add_copy(taker, copier, slot, registers, raw))
+		return true;
+	raw_sample_reset(raw);
+	return false;
+}
+
+bool take_copied(struct taker *taker, struct thread_slot *slot, const struct registers *registers,
+		 struct raw_sample *raw)
+{
+	if (!taker->holder.copier || taker->holder.expected != slot->tid)
 		return false;
-	}
-	taker->copied++;
-	return true;
+	const enum copier_result result = copier_outcome(taker->holder.copier);
+	slot->prediction.doubtful |= result == COPIER_MISSING;
+	const bool copied = result == COPIER_COPIED && use_copy(taker, slot, registers, raw);
+	if (copied)
+		slot->misses = 0;
+	else if (result != COPIER_ANOTHER && slot->misses < MANY_MISSES)
+		slot->misses++;
+	taker->copied += copied;
+	return copied;
 }

@@ -44,7 +44,9 @@ void holder_init(struct holder *holder, const struct target *target, bool wanted
 void holder_release(struct holder *holder)
 {
 	switch_log_close(holder->own);
+	copier_free(holder->copier);
 	holder->own = NULL;
+	holder->copier = NULL;
 }
 
 /*
@@ -186,13 +188,25 @@ static uint64_t pause_of(const struct holder *holder, const struct hold *hold)
 {
 	const uint64_t off_ns = hold->ours ? switch_log_off_cpu(hold->log, &hold->last) : 0;
 	const uint64_t ours_ns = holder->rest_ns - hold->last.time_ns;
+	if (off_ns == 0)
+		return 0;
 	/* Others had the CPU before it. */
-	return off_ns > ours_ns + SWITCH_NS ? ours_ns : off_ns;
+	return hold->copy_ns + (off_ns > ours_ns + SWITCH_NS ? ours_ns : off_ns);
+}
+
+/* What the kernel did in the thread's place before it told of the switch. */
+static uint64_t copy_time(const struct holder *holder, const struct hold *hold,
+			  const struct thread_switch *last)
+{
+	const bool expected = holder->copier && holder->expected == hold->tid;
+	const uint64_t began_ns = expected ? copier_began_ns(holder->copier) : 0;
+	return began_ns && began_ns < last->time_ns ? last->time_ns - began_ns : 0;
 }
 
 bool hold_end(struct holder *holder, struct hold *hold, const struct thread_switch *last,
 	      uint64_t *pause_ns)
 {
+	const uint64_t copy_ns = copy_time(holder, hold, last);
 	if (switch_log_position(hold->log) != last->position) {
 		holder->lost++;
 		holder->late += LOST;
@@ -201,6 +215,7 @@ bool hold_end(struct holder *holder, struct hold *hold, const struct thread_swit
 	holder->held++;
 	*pause_ns = pause_of(holder, hold);
 	hold->last = *last;
+	hold->copy_ns = copy_ns;
 	hold->ours = last->runnable && last->cpu == sched_getcpu() &&
 		     last->time_ns + SWITCH_NS > holder->tick_ns;
 	return true;
@@ -218,20 +233,15 @@ void hold_check(struct hold *hold, const struct registers *registers)
 	hold->refused = !hold->trusted;
 }
 
-/* At its switches from now on. */
-static void copy_switches(struct holder *holder, struct hold *hold, const struct target *target)
+/* From now on, when it is expected to give way. */
+static void copy_switches(struct holder *holder, const struct hold *hold)
 {
 	struct error error;
-	if (!holder->copies)
+	if (!holder->copier || switch_log_copy(hold->log, holder->copier, &error))
 		return;
-	if (copier_new(target, COPIER_AT_SWITCH, &hold->copier, &error)) {
-		if (switch_log_copy(hold->log, hold->copier, &error))
-			return;
-		copier_free(hold->copier);
-	}
-	hold->copier = NULL;
-	holder->copies = error.kind == ERROR_BUSY;
 	log_debug("sample", "%s", error.message);
+	copier_free(holder->copier);
+	holder->copier = NULL;
 }
 
 void hold_learn(struct holder *holder, struct hold *hold, const struct target *target, pid_t tid)
@@ -246,7 +256,7 @@ void hold_learn(struct holder *holder, struct hold *hold, const struct target *t
 	if (hold->refused)
 		return;
 	if (switch_log_open(target, tid, &hold->log, &error)) {
-		copy_switches(holder, hold, target);
+		copy_switches(holder, hold);
 		return;
 	}
 	hold->refused = error.kind != ERROR_BUSY;
@@ -257,9 +267,7 @@ void hold_learn(struct holder *holder, struct hold *hold, const struct target *t
 void hold_release(struct hold *hold)
 {
 	switch_log_close(hold->log);
-	copier_free(hold->copier);
 	hold->log = NULL;
-	hold->copier = NULL;
 	hold->stops = 0;
 	hold->checked_ns = 0;
 	hold->trusted = hold->ours = hold->interrupted = false;

@@ -25,7 +25,6 @@
 /* Of one thread of the target; zeroed at first. */
 struct hold {
 	struct switch_log *log; /* NULL: not followed (yet) */
-	struct copier *copier;	/* of what the thread is as it gives way to us; NULL: none */
 	bool refused;		/* it cannot be followed, or is not worth it */
 	bool trusted;		/* the log has told the registers that ptrace did */
 	bool interrupted;	/* it is copied from another CPU: its own is left, not followed */
@@ -34,14 +33,16 @@ struct hold {
 	uint64_t fs_base; /* then; the log does not tell it */
 	uint64_t checked_ns, checked_position;
 	struct thread_switch last; /* the one by which it was held last */
+	uint64_t copy_ns;	   /* the kernel's copy took it so long before that */
 	bool ours;		   /* ... was on our account */
 };
 
 /* Of the taker. */
 struct holder {
 	bool wanted;
-	bool copies; /* threads that are followed are copied by the kernel where that may be */
 	struct switch_log *own; /* of a thread of ours: see holder_init */
+	struct copier *copier;	/* copies the thread that gives way to us; NULL: none does */
+	pid_t expected;		/* which that is likely to be the next time */
 	struct placement placement;
 	uint64_t tick_ns, period_ns; /* when this tick began; from one to the next */
 	uint64_t rest_ns;	     /* when the last one ended */
@@ -84,8 +85,8 @@ bool hold_begin(struct holder *holder, struct hold *hold, struct thread_switch *
 
 /*
  * True when it was still all the while since. *pause_ns: how long it stood still for the sample
- * before this one, until it had a CPU again, or until the taker slept when others had that before
- * it; 0: not known, or not on our account.
+ * before this one, the kernel's copy included, until it had a CPU again, or until the taker slept
+ * when others had that before it; 0: not known, or not on our account.
  */
 bool hold_end(struct holder *holder, struct hold *hold, const struct thread_switch *last,
 	      uint64_t *pause_ns);

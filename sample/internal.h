@@ -242,8 +242,8 @@ struct thread_slot {
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
 	uint64_t copied_ns;		  /* when that was */
 	struct hold hold;
-	unsigned misses; /* tries to copy it in an interrupt that gave nothing, in a row; and then,
-			    the samples without one */
+	unsigned misses; /* copies by the kernel that gave nothing, in a row; and then, the samples
+			    without one */
 	struct python_recent recent;	   /* --nonblocking */
 	struct noted_wait *noted;	   /* --kernel; NULL: not looked at yet */
 	struct stopped_call *stopped_call; /* or NULL */

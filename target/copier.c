@@ -65,12 +65,14 @@ enum told {
 
 /* What it answers. For another thread it answers nothing. */
 enum answer { ANSWER_NONE, ANSWER_COPIED, ANSWER_CALL, ANSWER_LARGE, ANSWER_MISSING, ANSWER_COUNT };
+enum { ANSWER_BITS = 3 };
 
 /* What the program reads and writes; the verifier wants each bound to be a mask. */
 struct shared {
 	uint64_t told[TOLD_COUNT];
-	uint64_t answered; /* the number of the request that the answer is for, written before it */
-	uint64_t answer;
+	uint64_t busy;	   /* it is being written into */
+	uint64_t began;	   /* CLOCK_MONOTONIC: when the program met the thread */
+	uint64_t answered; /* the request's number, shifted by ANSWER_BITS, and the answer */
 	uint64_t registers[REGISTER_COUNT];
 	struct shared_range ranges[COPIER_RANGES];
 	uint8_t stack[COPIER_BYTES];
@@ -80,10 +82,9 @@ struct shared {
 _Static_assert((COPIER_BYTES & (COPIER_BYTES - 1)) == 0, "a mask");
 _Static_assert(sizeof(struct shared_range) == 16, "shifted by 4");
 
-enum { MAX_COPIERS = 16 };
+enum { LOAD_TRIES = 5 };
 
 struct copier {
-	const struct target *target;
 	int map, program;
 	struct shared *shared;
 };
@@ -96,7 +97,10 @@ static long bpf(int command, union bpf_attr *attributes)
 /* ---- the program --------------------------------------------------------------------------- */
 
 enum { R0, R1, R2, R3, R4, R5, NUMBER = BPF_REG_6, SHARED, INDEX, RANGE, FRAME };
-enum { MOST_INSTRUCTIONS = 128, LICENSE_SIZE = 16 };
+enum { FROM = RANGE }; /* at first */
+enum { MOST_INSTRUCTIONS = 192, LICENSE_SIZE = 16 };
+enum { NUMBERS = -8, BEGAN = -16 }; /* on its stack */
+_Static_assert(sizeof(struct bpf_pidns_info) == -NUMBERS, "what is between them");
 
 struct program {
 	struct bpf_insn code[MOST_INSTRUCTIONS];
@@ -133,9 +137,14 @@ static void with_register(struct program *program, int operation, int to, int fr
 	add(program, BPF_ALU64 | operation | BPF_X, to, from, 0, 0);
 }
 
-static void load(struct program *program, int size, int to, int base, size_t offset)
+static void load(struct program *program, int size, int to, int base, long offset)
 {
 	add(program, BPF_LDX | BPF_MEM | size, to, base, (int)offset, 0);
+}
+
+static void store(struct program *program, int base, int from, long offset)
+{
+	add(program, BPF_STX | BPF_MEM | BPF_DW, base, from, (int)offset, 0);
 }
 
 static void call(struct program *program, int helper)
@@ -157,10 +166,15 @@ static void leave(struct program *program)
 
 static void answer(struct program *program, enum answer value)
 {
-	add(program, BPF_STX | BPF_MEM | BPF_DW, SHARED, NUMBER, offsetof(struct shared, answered),
-	    0);
-	add(program, BPF_ST | BPF_MEM | BPF_DW, SHARED, 0, offsetof(struct shared, answer),
-	    (int)value);
+	load(program, BPF_DW, R1, FRAME, BEGAN);
+	store(program, SHARED, R1, offsetof(struct shared, began));
+	with_constant(program, BPF_LSH, NUMBER, ANSWER_BITS);
+	with_constant(program, BPF_OR, NUMBER, (int)value);
+	store(program, SHARED, NUMBER, offsetof(struct shared, answered));
+	if (value != ANSWER_NONE) {
+		set(program, R1, 0);
+		store(program, SHARED, R1, offsetof(struct shared, busy));
+	}
 	leave(program);
 }
 
@@ -181,16 +195,15 @@ static void add_thread_number(struct program *program, bool ours)
 		with_constant(program, BPF_RSH, R1, 32);
 		return;
 	}
-	const int numbers = -(int)sizeof(struct bpf_pidns_info);
-	add(program, BPF_ST | BPF_MEM | BPF_DW, FRAME, 0, numbers, 0);
+	add(program, BPF_ST | BPF_MEM | BPF_DW, FRAME, 0, NUMBERS, 0);
 	load_told(program, R1, TOLD_DEVICE);
 	load_told(program, R2, TOLD_INODE);
 	move(program, R3, FRAME);
-	with_constant(program, BPF_ADD, R3, numbers);
+	with_constant(program, BPF_ADD, R3, NUMBERS);
 	set(program, R4, sizeof(struct bpf_pidns_info));
 	call(program, BPF_FUNC_get_ns_current_pid_tgid);
 	/* Of another namespace: all zero. */
-	add(program, BPF_LDX | BPF_MEM | BPF_W, R1, FRAME, numbers, 0);
+	load(program, BPF_W, R1, FRAME, NUMBERS);
 }
 
 /* Returns the jump that is taken in another thread. */
@@ -205,10 +218,22 @@ static int add_thread(struct program *program, bool ours)
 static void add_time(struct program *program, int not_now[2])
 {
 	call(program, BPF_FUNC_ktime_get_ns);
-	load_told(program, R1, TOLD_FROM);
-	not_now[0] = add(program, BPF_JMP | BPF_JLT | BPF_X, R0, R1, 0, 0);
+	store(program, FRAME, R0, BEGAN);
+	not_now[0] = add(program, BPF_JMP | BPF_JLT | BPF_X, R0, FROM, 0, 0);
 	load_told(program, R1, TOLD_UNTIL);
 	not_now[1] = add(program, BPF_JMP | BPF_JGT | BPF_X, R0, R1, 0, 0);
+}
+
+/*
+ * One writes at a time: who was asked before may still be at it, should its CPU have been taken
+ * away from the virtual machine. Returns the jump that is taken then: there is no copy.
+ */
+static int add_lock(struct program *program)
+{
+	set(program, R1, 1);
+	add(program, BPF_STX | BPF_ATOMIC | BPF_DW, SHARED, R1, offsetof(struct shared, busy),
+	    BPF_XCHG);
+	return add(program, BPF_JMP | BPF_JNE | BPF_K, R1, 0, 0, 0);
 }
 
 /* A copy from the user's R3, R2 bytes, to R1. Returns the jump that is taken when it fails. */
@@ -231,8 +256,8 @@ static int add_registers(struct program *program, int *call_under_way)
 	const int none = add(program, BPF_JMP | BPF_JEQ | BPF_K, R0, 0, 0, 0);
 	for (size_t i = 0; i < REGISTER_COUNT; i++) {
 		load(program, BPF_DW, R1, R0, PLACES[i] * sizeof(uint64_t));
-		add(program, BPF_STX | BPF_MEM | BPF_DW, SHARED, R1,
-		    (int)(offsetof(struct shared, registers) + i * sizeof(uint64_t)), 0);
+		store(program, SHARED, R1,
+		      offsetof(struct shared, registers) + i * sizeof(uint64_t));
 	}
 	load(program, BPF_DW, R1, R0, PLACES[REGISTER_RAX] * sizeof(uint64_t));
 	*call_under_way = add(program, BPF_JMP | BPF_JEQ | BPF_K, R1, 0, 0, -ENOSYS);
@@ -286,9 +311,12 @@ static void write_program(struct program *program, int map, bool ours)
 	int not_now[2], call_under_way, large;
 	add(program, BPF_LD | BPF_DW | BPF_IMM, SHARED, BPF_PSEUDO_MAP_VALUE, 0, map);
 	add(program, 0, 0, 0, 0, 0); /* the other half of that constant */
+	/* In that order: see tell_request. */
 	load_told(program, NUMBER, TOLD_NUMBER);
+	load_told(program, FROM, TOLD_FROM);
 	const int another = add_thread(program, ours);
 	add_time(program, not_now);
+	const int busy = add_lock(program);
 	const int no_registers = add_registers(program, &call_under_way);
 	const int no_stack = add_stack(program, &large);
 	const int no_range = add_ranges(program);
@@ -297,6 +325,7 @@ static void write_program(struct program *program, int map, bool ours)
 	leave(program);
 	land(program, not_now[0]);
 	land(program, not_now[1]);
+	land(program, busy);
 	answer(program, ANSWER_NONE);
 	land(program, call_under_way);
 	answer(program, ANSWER_CALL);
@@ -333,6 +362,18 @@ static bool make_map(struct copier *copier)
 	return true;
 }
 
+/* The kernel gives up checking it when a signal has come. */
+static int load_checked(union bpf_attr *wanted)
+{
+	int program = -1;
+	for (int i = 0; program < 0 && i < LOAD_TRIES; i++) {
+		program = (int)bpf(BPF_PROG_LOAD, wanted);
+		if (program < 0 && errno != EAGAIN)
+			break;
+	}
+	return program;
+}
+
 static bool load_program(struct copier *copier, enum copier_place place, bool ours)
 {
 	/* The helpers that read memory are for such programs alone; it is under MIT's, too. */
@@ -346,14 +387,15 @@ static bool load_program(struct copier *copier, enum copier_place place, bool ou
 	wanted.insns = (uint64_t)(uintptr_t)program.code;
 	wanted.insn_cnt = (uint32_t)program.size;
 	wanted.license = (uint64_t)(uintptr_t)license;
-	copier->program = (int)bpf(BPF_PROG_LOAD, &wanted);
+	copier->program = load_checked(&wanted);
 	return copier->program >= 0;
 }
 
 /*
  * From 5.18 to 6.3 copy_from_user_nofault() may take the lock of the kernel's vmalloc areas
- * (upstream d319f344561d, "mm: Fix copy_from_user_nofault()"), which the thread may
- * hold: that CPU would wait for ever. Whether a distribution has mended it cannot be seen.
+ * (upstream d319f344561d, "mm: Fix copy_from_user_nofault()"), which the interrupted thread may
+ * hold, or one that waits for the lock that a switch holds: that CPU would wait for ever. Whether a
+ * distribution has mended it cannot be seen.
  */
 static bool kernel_is_safe(void)
 {
@@ -362,7 +404,7 @@ static bool kernel_is_safe(void)
 	if (uname(&name) != 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2)
 		return false;
 	const unsigned version = major * 1000 + minor;
-	return version < 5018 || version > 6003;
+	return (version >= 5015 && version < 5018) || version > 6003;
 }
 
 static bool open_copier(struct copier *copier, enum copier_place place)
@@ -378,17 +420,10 @@ static bool open_copier(struct copier *copier, enum copier_place place)
 	return load_program(copier, place, namespace.st_ino != FIRST_NAMESPACE);
 }
 
-bool copier_new(const struct target *target, enum copier_place place, struct copier **out,
-		struct error *error)
+bool copier_new(enum copier_place place, struct copier **out, struct error *error)
 {
 	struct copier *copier = alloc_zeroed(1, sizeof(*copier));
-	copier->target = target;
 	copier->map = copier->program = -1;
-	if (atomic_fetch_add(&target->state->copiers, 1) >= MAX_COPIERS) {
-		copier_free(copier);
-		return error_set(error, ERROR_BUSY, "%d threads are copied by the kernel already",
-				 MAX_COPIERS);
-	}
 	if (open_copier(copier, place)) {
 		*out = copier;
 		return true;
@@ -408,7 +443,6 @@ void copier_free(struct copier *copier)
 		close(copier->program);
 	if (copier->map >= 0)
 		close(copier->map);
-	atomic_fetch_sub(&copier->target->state->copiers, 1);
 	free(copier);
 }
 
@@ -435,8 +469,9 @@ static void tell(struct shared *shared, enum told which, uint64_t value)
 }
 
 /*
- * The program may be running: it answers with the number that it has read first, so not for this
- * request unless it has seen that it is not to copy yet, or all of it.
+ * The program may be running, in the thread that was asked for before: it answers with the number
+ * that it has read first. If that is this request's, it has seen next that it is not to copy yet,
+ * or sees all of it.
  */
 static bool tell_request(struct shared *shared, const struct copier_request *request,
 			 uint64_t from_ns, uint64_t until_ns)
@@ -455,20 +490,32 @@ static bool tell_request(struct shared *shared, const struct copier_request *req
 
 static enum answer read_answer(const struct shared *shared)
 {
-	const uint64_t answer = __atomic_load_n(&shared->answer, __ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&shared->answered, __ATOMIC_ACQUIRE) != shared->told[TOLD_NUMBER])
-		return ANSWER_NONE;
+	const uint64_t answered = __atomic_load_n(&shared->answered, __ATOMIC_ACQUIRE);
+	const uint64_t answer = answered ^ shared->told[TOLD_NUMBER] << ANSWER_BITS;
 	return answer < ANSWER_COUNT ? (enum answer)answer : ANSWER_NONE;
 }
 
-enum copier_result copier_interrupt(struct copier *copier, const struct copier_request *request,
-				    int cpu, uint64_t *took_ns)
+enum copier_result copier_outcome(const struct copier *copier)
 {
 	static const enum copier_result results[ANSWER_COUNT] = {
 		[ANSWER_NONE] = COPIER_ANOTHER,	   [ANSWER_COPIED] = COPIER_COPIED,
 		[ANSWER_CALL] = COPIER_CALL,	   [ANSWER_LARGE] = COPIER_LARGE,
 		[ANSWER_MISSING] = COPIER_MISSING,
 	};
+	return results[read_answer(copier->shared)];
+}
+
+uint64_t copier_began_ns(const struct copier *copier)
+{
+	const struct shared *shared = copier->shared;
+	const uint64_t answered = __atomic_load_n(&shared->answered, __ATOMIC_ACQUIRE);
+	const bool ours = answered >> ANSWER_BITS == shared->told[TOLD_NUMBER];
+	return ours ? __atomic_load_n(&shared->began, __ATOMIC_ACQUIRE) : 0;
+}
+
+enum copier_result copier_interrupt(struct copier *copier, const struct copier_request *request,
+				    int cpu, uint64_t *took_ns)
+{
 	if (!tell_request(copier->shared, request, 0, UINT64_MAX))
 		return COPIER_LARGE;
 	union bpf_attr run;
@@ -479,18 +526,13 @@ enum copier_result copier_interrupt(struct copier *copier, const struct copier_r
 	const uint64_t before = now_ns();
 	const long failed = bpf(BPF_PROG_TEST_RUN, &run);
 	*took_ns = now_ns() - before;
-	return failed ? COPIER_FAILED : results[read_answer(copier->shared)];
+	return failed ? COPIER_FAILED : copier_outcome(copier);
 }
 
 bool copier_expect(struct copier *copier, const struct copier_request *request, uint64_t from_ns,
 		   uint64_t until_ns)
 {
 	return tell_request(copier->shared, request, from_ns, until_ns);
-}
-
-bool copier_has_copied(const struct copier *copier)
-{
-	return read_answer(copier->shared) == ANSWER_COPIED;
 }
 
 bool copier_attach(const struct copier *copier, int event)

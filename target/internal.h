@@ -22,7 +22,6 @@ struct target_state {
 	_Atomic unsigned kept_files;  /* descriptors of threads that are kept open: thread.c */
 	unsigned files_limit;	      /* and how many may be; 0: not asked yet */
 	_Atomic unsigned switch_logs; /* that are open */
-	_Atomic unsigned copiers;     /* that there are */
 };
 
 struct target {

@@ -10,6 +10,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -126,8 +127,11 @@ void switch_log_close(struct switch_log *log)
 		return;
 	if (log->page)
 		munmap((void *)(uintptr_t)log->page, TARGET_PAGE + DATA_SIZE);
-	if (log->fd >= 0)
+	if (log->fd >= 0) {
+		/* A child that we have forked may have it, too. */
+		ioctl(log->fd, PERF_EVENT_IOC_DISABLE, 0);
 		close(log->fd);
+	}
 	atomic_fetch_sub(&log->target->state->switch_logs, 1);
 	free(log);
 }

@@ -282,15 +282,14 @@ uint64_t switch_log_off_cpu(const struct switch_log *log, const struct thread_sw
 
 /*
  * Copies registers and memory of a thread in its own place: in an interrupt of the CPU on which it
- * runs, or as it leaves that. DENIED without CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); BUSY:
- * there are too many; SYSTEM: the kernel cannot (before Linux 5.15), or not safely (5.18 to 6.3).
- * Takes 0.2 MB of the kernel's memory. The caller frees it before the target. From one thread of
- * ours at a time.
+ * runs, or as it leaves that; one thread at a time, any. DENIED without CAP_BPF and CAP_PERFMON (or
+ * CAP_SYS_ADMIN); SYSTEM: the kernel cannot (before Linux 5.15), or not safely (5.18 to 6.3). Takes
+ * 0.2 MB of the kernel's memory and a millisecond. The caller frees it. From one thread of ours at
+ * a time.
  */
 struct copier;
 enum copier_place { COPIER_IN_INTERRUPT, COPIER_AT_SWITCH };
-bool MUST_CHECK copier_new(const struct target *target, enum copier_place place,
-			   struct copier **copier, struct error *error);
+bool MUST_CHECK copier_new(enum copier_place place, struct copier **copier, struct error *error);
 void copier_free(struct copier *copier); /* NULL accepted */
 
 /* The stack is copied from `red_zone` bytes below SP to its end: no more than COPIER_BYTES, nor are
@@ -306,7 +305,7 @@ struct copier_request {
 
 enum copier_result {
 	COPIER_COPIED,
-	COPIER_ANOTHER, /* another thread runs on that CPU */
+	COPIER_ANOTHER, /* another thread runs on that CPU; it has not left its CPU in that time */
 	COPIER_CALL,	/* it is in a system call that is under way */
 	COPIER_LARGE,	/* too much */
 	COPIER_MISSING, /* not all of it is in memory: nothing can be used */
@@ -322,18 +321,24 @@ enum copier_result copier_interrupt(struct copier *copier, const struct copier_r
 				    int cpu, uint64_t *took_ns);
 
 /*
- * COPIER_AT_SWITCH: each time that the thread, whose log that is, leaves its CPU in that time
- * (CLOCK_MONOTONIC); in place of what was expected before. The CPU needs some microseconds for it.
- * Of one thread a copier, and one of each. False: too much, nothing is copied.
+ * COPIER_AT_SWITCH: of a thread whose log that is, from now on; once for each log. And: each time
+ * that this thread leaves its CPU in that time (CLOCK_MONOTONIC), in place of what was expected
+ * before, of this thread or another. The CPU needs some microseconds for it. False: too much,
+ * nothing is copied.
  */
 bool MUST_CHECK switch_log_copy(const struct switch_log *log, const struct copier *copier,
 				struct error *error);
 bool MUST_CHECK copier_expect(struct copier *copier, const struct copier_request *request,
 			      uint64_t from_ns, uint64_t until_ns);
 
-/* True: what was expected last was copied at the thread's last switch. While the log stands still
- * (switch_log_position), the copy does, too. No system call; in the pause. */
-bool copier_has_copied(const struct copier *copier);
+/*
+ * What became of what was expected last at that thread's last switch, and when the kernel began
+ * with it (CLOCK_MONOTONIC, copied or not; the log's record is written after it; 0: there was no
+ * switch since). Both, and the copy, are of that switch while the log stands still
+ * (switch_log_position). No system call; in the pause.
+ */
+enum copier_result copier_outcome(const struct copier *copier);
+uint64_t copier_began_ns(const struct copier *copier);
 
 /* What was copied last: registers, without fs_base; the stack, red zone included; the ranges as
  * they were asked for. The bytes are the copier's, until it is asked for others. */

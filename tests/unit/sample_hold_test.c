@@ -136,6 +136,55 @@ static void a_thread_is_held_on_its_own_cpu(void **state)
 	teardown(&runner);
 }
 
+static void copy_switches(struct runner *runner)
+{
+	struct copier *copier;
+	struct error error;
+	if (!copier_new(COPIER_AT_SWITCH, &copier, &error)) {
+		teardown(runner);
+		printf("skipped: %s\n", error.message);
+		skip();
+	}
+	assert_true(switch_log_copy(runner->hold.log, copier, &error));
+	runner->holder.copier = copier;
+	runner->holder.expected = runner->pid;
+}
+
+static void the_kernel_s_copy_is_a_part_of_the_pause(void **state)
+{
+	(void)state;
+	struct runner runner;
+	setup(&runner);
+	trust(&runner);
+	copy_switches(&runner);
+	struct copier *copier = runner.holder.copier;
+	const struct copier_request nothing = {.tid = runner.pid};
+	unsigned told = 0;
+	for (const uint64_t end = now_ns() + 10000 * MS; told < ENOUGH && now_ns() < end;) {
+		struct thread_switch last, before = runner.hold.last;
+		const uint64_t copy_ns = runner.hold.copy_ns;
+		const bool ours = runner.hold.ours;
+		uint64_t pause_ns = 0;
+		assert_true(copier_expect(copier, &nothing, 0, UINT64_MAX));
+		rest();
+		begin_tick(&runner.holder);
+		if (hold_begin(&runner.holder, &runner.hold, &last) &&
+		    hold_end(&runner.holder, &runner.hold, &last, &pause_ns)) {
+			assert_int_equal(runner.hold.copy_ns, last.time_ns - copier_began_ns(copier));
+			/* The kernel itself needs some time from one to the other. */
+			assert_true(runner.hold.copy_ns > 0);
+			if (ours && pause_ns > 0) {
+				const uint64_t off_ns = switch_log_off_cpu(runner.hold.log, &before);
+				assert_true(pause_ns > copy_ns && pause_ns <= copy_ns + off_ns);
+				told += pause_ns == copy_ns + off_ns;
+			}
+		}
+		holder_end(&runner.holder, now_ns());
+	}
+	assert_true(told >= ENOUGH);
+	teardown(&runner);
+}
+
 static void what_ran_meanwhile_is_told(void **state)
 {
 	(void)state;
@@ -296,6 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_is_held_on_its_own_cpu),
+		cmocka_unit_test(the_kernel_s_copy_is_a_part_of_the_pause),
 		cmocka_unit_test(what_ran_meanwhile_is_told),
 		cmocka_unit_test(other_registers_than_by_ptrace_are_not_believed),
 		cmocka_unit_test(too_many_switches_are_not_followed),

@@ -133,7 +133,7 @@ static void setup(struct runner *runner, enum copier_place place)
 	memset(runner, 0, sizeof(*runner));
 	start(runner, cpus[1]);
 	stay_on(0, cpus[0]);
-	if (!copier_new(runner->target, place, &runner->copier, &error))
+	if (!copier_new(place, &runner->copier, &error))
 		give_up(runner, &error);
 	if (place == COPIER_AT_SWITCH) {
 		if (!switch_log_open(runner->target, runner->pid, &runner->log, &error))
@@ -294,6 +294,11 @@ static void halt(const struct runner *runner, struct thread_switch *last)
 		sched_yield();
 }
 
+static bool is_copied(const struct runner *runner)
+{
+	return copier_outcome(runner->copier) == COPIER_COPIED;
+}
+
 static void go_on(const struct runner *runner)
 {
 	const uint64_t count = runner->facts->first;
@@ -313,11 +318,13 @@ static void a_thread_is_copied_as_it_leaves_its_cpu(void **state)
 		range(runner.facts->words, sizeof(runner.facts->words)),
 	};
 	const struct copier_request whole = request(&runner, ranges, 2);
-	assert_false(copier_has_copied(runner.copier));
+	assert_false(is_copied(&runner));
 	for (int i = 0; i < ENOUGH; i++) {
-		assert_true(copier_expect(runner.copier, &whole, now_ns(), now_ns() + LONG));
+		const uint64_t before = now_ns();
+		assert_true(copier_expect(runner.copier, &whole, before, before + LONG));
 		halt(&runner, &last);
-		assert_true(copier_has_copied(runner.copier));
+		assert_true(is_copied(&runner));
+		assert_in_range(copier_began_ns(runner.copier), before, last.time_ns);
 		check_copy(&runner);
 		struct registers copied;
 		copier_registers(runner.copier, &copied);
@@ -341,29 +348,31 @@ static void the_last_switch_counts(void **state)
 	/* It is over, or has not come. */
 	assert_true(copier_expect(runner.copier, &all, 0, now_ns()));
 	halt(&runner, &last);
-	assert_false(copier_has_copied(runner.copier));
+	assert_false(is_copied(&runner));
 	go_on(&runner);
-	assert_true(copier_expect(runner.copier, &all, now_ns() + LONG, now_ns() + 2 * LONG));
+	const uint64_t before = now_ns();
+	assert_true(copier_expect(runner.copier, &all, before + LONG, before + 2 * LONG));
 	halt(&runner, &last);
-	assert_false(copier_has_copied(runner.copier));
+	assert_false(is_copied(&runner));
+	assert_in_range(copier_began_ns(runner.copier), before, last.time_ns);
 	go_on(&runner);
 	/* A copy is that until there is another switch, in its time or not. */
 	const uint64_t until = now_ns() + LONG / 60;
 	assert_true(copier_expect(runner.copier, &all, 0, until));
 	halt(&runner, &last);
-	assert_true(copier_has_copied(runner.copier));
+	assert_true(is_copied(&runner));
 	go_on(&runner);
 	while (now_ns() < until)
 		sched_yield();
 	halt(&runner, &last);
-	assert_false(copier_has_copied(runner.copier));
+	assert_false(is_copied(&runner));
 	go_on(&runner);
 	/* What is there is not what is expected now. */
 	assert_true(copier_expect(runner.copier, &all, 0, now_ns() + LONG));
 	halt(&runner, &last);
-	assert_true(copier_has_copied(runner.copier));
+	assert_true(is_copied(&runner));
 	assert_true(copier_expect(runner.copier, &all, 0, now_ns() + LONG));
-	assert_false(copier_has_copied(runner.copier));
+	assert_false(is_copied(&runner));
 	teardown(&runner);
 }
 
@@ -381,38 +390,54 @@ static void what_cannot_be_copied_at_a_switch_is_not(void **state)
 	another.tid = getpid();
 	assert_true(copier_expect(runner.copier, &missing, 0, now_ns() + LONG));
 	halt(&runner, &last);
-	assert_false(copier_has_copied(runner.copier));
+	assert_int_equal(copier_outcome(runner.copier), COPIER_MISSING);
 	go_on(&runner);
 	assert_true(copier_expect(runner.copier, &another, 0, now_ns() + LONG));
 	halt(&runner, &last);
-	assert_false(copier_has_copied(runner.copier));
+	assert_int_equal(copier_outcome(runner.copier), COPIER_ANOTHER);
 	go_on(&runner);
 	/* And nothing that was expected before. */
 	assert_true(copier_expect(runner.copier, &all, 0, now_ns() + LONG));
 	assert_false(copier_expect(runner.copier, &much, 0, now_ns() + LONG));
 	halt(&runner, &last);
-	assert_false(copier_has_copied(runner.copier));
+	assert_false(is_copied(&runner));
 	teardown(&runner);
 }
 
-static void there_are_not_too_many(void **state)
+/* One after the other, each with what was asked of it. */
+static void one_copier_serves_several_threads(void **state)
 {
 	(void)state;
-	enum { MANY = 100 };
-	struct runner runner;
+	struct runner runner, other;
+	struct thread_switch last, other_last;
 	struct error error;
-	struct copier *copiers[MANY];
-	size_t count = 0;
 	setup(&runner, COPIER_AT_SWITCH);
-	while (count < MANY &&
-	       copier_new(runner.target, COPIER_AT_SWITCH, &copiers[count], &error))
-		count++;
-	assert_in_range(count, 1, MANY - 1);
-	assert_int_equal(error.kind, ERROR_BUSY);
-	copier_free(copiers[--count]);
-	assert_true(copier_new(runner.target, COPIER_AT_SWITCH, &copiers[count++], &error));
-	while (count)
-		copier_free(copiers[--count]);
+	memset(&other, 0, sizeof(other));
+	start(&other, runner.cpu);
+	assert_true(switch_log_open(other.target, other.pid, &other.log, &error));
+	assert_true(switch_log_copy(other.log, runner.copier, &error));
+	other.copier = runner.copier;
+	for (int i = 0; i < ENOUGH; i++) {
+		struct runner *one = i % 2 ? &other : &runner;
+		const struct target_range ranges[] = {
+			range(&one->facts->first, 16),
+			range(one->facts->words, sizeof(one->facts->words)),
+		};
+		const struct copier_request whole = request(one, ranges, 2);
+		assert_true(copier_expect(one->copier, &whole, now_ns(), now_ns() + LONG));
+		halt(&runner, &last);
+		halt(&other, &other_last);
+		assert_true(is_copied(one));
+		check_copy(one);
+		struct registers copied;
+		copier_registers(one->copier, &copied);
+		assert_memory_equal(copied.value, (i % 2 ? &other_last : &last)->registers.value,
+				    sizeof(copied.value));
+		go_on(&runner);
+		go_on(&other);
+	}
+	other.copier = NULL;
+	teardown(&other);
 	teardown(&runner);
 }
 
@@ -451,7 +476,7 @@ int main(void)
 		cmocka_unit_test(a_thread_is_copied_as_it_leaves_its_cpu),
 		cmocka_unit_test(the_last_switch_counts),
 		cmocka_unit_test(what_cannot_be_copied_at_a_switch_is_not),
-		cmocka_unit_test(there_are_not_too_many),
+		cmocka_unit_test(one_copier_serves_several_threads),
 		cmocka_unit_test(in_a_namespace_of_its_own_it_is_the_same),
 	};
 	if (sched_getaffinity(0, sizeof(usual), &usual))
