@@ -61,12 +61,14 @@ bool MUST_CHECK python_threads(const struct python_runtime *runtime,
 
 /*
  * The thread states of a thread that began after the list was read: looks at the newest ones of
- * each interpreter, for these ids (0: not known). Returns how many were found. Allocates nothing;
- * may run in the pause.
+ * each interpreter, for these ids (0: not known). Returns how many were found, at most `capacity`;
+ * *all: every thread state of every interpreter was looked at, there are no others. Allocates
+ * nothing; may run in the pause.
  */
 uint32_t python_threads_newest(const struct python_runtime *runtime,
 			       const struct memory_reader *memory, uint64_t thread_id,
-			       uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity);
+			       uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity,
+			       bool *all);
 
 /*
  * A number that changes when a thread state is added: the heads of the interpreters' lists,

@@ -211,10 +211,11 @@ bool python_threads(const struct python_runtime *runtime, const struct memory_re
 	return true;
 }
 
-/* Of one interpreter. */
+/* Of one interpreter; *all becomes false if not every one of its states was looked at. */
 static uint32_t newest_of(const struct python_runtime *runtime, const struct memory_reader *memory,
 			  const struct python_interpreter *interpreter, uint64_t thread_id,
-			  uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity)
+			  uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity,
+			  bool *all)
 {
 	const struct python_layout *layout = &runtime->layout;
 	remote_addr address = interpreter->threads_head;
@@ -231,24 +232,29 @@ static uint32_t newest_of(const struct python_runtime *runtime, const struct mem
 			tstates[found++] = address;
 		address = field_u64(bytes, layout->tstate_next);
 	}
+	*all &= address == 0;
 	return found;
 }
 
 uint32_t python_threads_newest(const struct python_runtime *runtime,
 			       const struct memory_reader *memory, uint64_t thread_id,
-			       uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity)
+			       uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity,
+			       bool *all)
 {
 	struct python_interpreter interpreter;
 	remote_addr address;
 	uint32_t found = 0;
+	*all = false;
 	if (!memory_read_u64(memory, runtime->head, &address, NULL))
 		return 0;
+	*all = true;
 	for (unsigned i = 0; i < NEWEST_INTERPRETERS && address && found < capacity; i++) {
 		if (!python_interpreter_read(runtime, memory, address, &interpreter, NULL))
 			break;
 		found += newest_of(runtime, memory, &interpreter, thread_id, native_thread_id,
-				   tstates + found, capacity - found);
+				   tstates + found, capacity - found, all);
 		address = interpreter.next;
 	}
+	*all &= address == 0;
 	return found;
 }

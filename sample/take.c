@@ -89,6 +89,23 @@ static void copy_memory(const struct taker *taker, struct thread_slot *slot, str
 		raw_sample_prefetch_some(raw, taker->target, &stack);
 }
 
+/*
+ * Python may know a young thread by now. A thread enters its ids into its thread state before it
+ * runs Python code in it, and takes the state off the list after the last of it: one that stands
+ * still, and whose ids are in no state, runs none.
+ */
+static void look_for_young(const struct taker *taker, const struct thread_slot *slot,
+			   struct raw_sample *raw)
+{
+	const uint64_t fs_base = raw->registers.fs_base;
+	bool all;
+	raw->tstate_count = python_threads_newest(taker->runtime, target_memory(taker->target),
+						  fs_base, (uint64_t)slot->namespace_tid,
+						  raw->tstates, RAW_MAX_TSTATES, &all);
+	if (all && raw->stopped && fs_base)
+		raw->unjoined = false;
+}
+
 /* Who this is in Python: known from before, or by fs_base now that it is stopped. */
 static void identify(const struct taker *taker, const struct thread_slot *slot,
 		     struct raw_sample *raw)
@@ -103,9 +120,7 @@ static void identify(const struct taker *taker, const struct thread_slot *slot,
 		return;
 	raw->tstate_count = join_by_thread_id(&taker->join, raw->registers.fs_base, raw->tstates);
 	if (raw->tstate_count == 0 && raw->unjoined && taker->runtime && !raw->frozen)
-		raw->tstate_count = python_threads_newest(
-			taker->runtime, target_memory(taker->target), raw->registers.fs_base,
-			(uint64_t)slot->namespace_tid, raw->tstates, RAW_MAX_TSTATES);
+		look_for_young(taker, slot, raw);
 }
 
 /* As far out as the interpreter looks for what its innermost frame holds. */

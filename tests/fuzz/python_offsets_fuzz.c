@@ -15,6 +15,7 @@ static void read_threads(const struct python_layout *layout, const struct fuzz_m
 	struct python_thread *threads = NULL;
 	remote_addr tstates[4];
 	size_t count = 0;
+	bool all;
 	struct error error;
 
 	runtime->last_active = calloc(1, sizeof(*runtime->last_active));
@@ -25,7 +26,7 @@ static void read_threads(const struct python_layout *layout, const struct fuzz_m
 	if (python_threads(runtime, &memory->reader, &threads, &count, &error) &&
 	    count > MAX_THREADS)
 		abort();
-	python_threads_newest(runtime, &memory->reader, 5, 6, tstates, 4);
+	python_threads_newest(runtime, &memory->reader, 5, 6, tstates, 4, &all);
 	struct interner *interner = interner_new();
 	if (count)
 		python_thread_name(runtime, &memory->reader, &threads[0], interner);

@@ -247,6 +247,64 @@ static void the_collector_is_asked_where_it_is(void **state)
 	with_each_row(check_collecting);
 }
 
+/* The ids of a state's thread find it in each interpreter. */
+static uint32_t find(struct world *world, uint64_t thread_id, uint64_t native, bool *all)
+{
+	remote_addr found[COUNT + 1];
+	uint32_t count = python_threads_newest(&world->runtime, &world->memory, thread_id, native,
+					       found, COUNT + 1, all);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(found[i], state_at(i, 2));
+	return count;
+}
+
+static void check_newest(struct world *world)
+{
+	const bool has_native = world->runtime.layout.tstate_native_thread_id != LAYOUT_ABSENT;
+	const remote_addr next = interpreter_at(COUNT - 1) + world->runtime.layout.interp_next;
+	remote_addr one;
+	bool all;
+	assert_int_equal(find(world, 0x7f0000000002, 0, &all), COUNT);
+	assert_true(all);
+	assert_int_equal(find(world, 0, 1002, &all), has_native ? COUNT : 0);
+	assert_true(all);
+	assert_int_equal(find(world, 0x7f0000000009, 1009, &all), 0);
+	assert_true(all);
+	/* No room for the others. */
+	assert_int_equal(python_threads_newest(&world->runtime, &world->memory, 0x7f0000000001, 0,
+					       &one, 1, &all),
+			 1);
+	assert_int_equal(one, state_at(0, 1));
+	assert_false(all);
+	/* An endless list, one that leads nowhere, another interpreter's state, no interpreter. */
+	const remote_addr strays[] = {state_at(1, 0), 12, SIZE, state_at(0, 1)};
+	for (size_t i = 0; i < sizeof(strays) / sizeof(*strays); i++) {
+		put_next(world, 1, 1, strays[i]);
+		find(world, 0x7f0000000009, 1009, &all);
+		assert_false(all);
+	}
+	put_next(world, 1, 1, state_at(1, 2));
+	put(world, next, interpreter_at(0));
+	assert_int_equal(find(world, 0x7f0000000009, 1009, &all), 0);
+	assert_false(all);
+	put(world, next, 12);
+	assert_int_equal(find(world, 0x7f0000000009, 1009, &all), 0);
+	assert_false(all);
+	for (world->reads_left = 0; world->reads_left < COUNT; world->reads_left++) {
+		const long reads = world->reads_left;
+		assert_int_equal(find(world, 0x7f0000000009, 1009, &all), 0);
+		assert_false(all);
+		world->reads_left = reads;
+	}
+	world->reads_left = -1;
+}
+
+static void a_new_thread_is_looked_for_among_the_newest(void **state)
+{
+	(void)state;
+	with_each_row(check_newest);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +313,7 @@ int main(void)
 		cmocka_unit_test(members_that_are_none_are_torn),
 		cmocka_unit_test(every_read_may_fail),
 		cmocka_unit_test(the_collector_is_asked_where_it_is),
+		cmocka_unit_test(a_new_thread_is_looked_for_among_the_newest),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
