@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From an instruction to the caller where nothing but an epilogue follows it, or all of a function
- * that only calls another: the instructions are followed up to the return. That is how trampolines
- * look that interpreters make at run time, for perf say, whose code no file describes. Encodings:
- * Intel SDM volume 2, chapter 2 and appendix A.
+ * that only calls another: the instructions are followed up to the return. A PLT's stubs are such,
+ * too. That is how trampolines look that interpreters make at run time, for perf say, whose code no
+ * file describes. Encodings: Intel SDM volume 2, chapter 2 and appendix A.
  */
 #include "unwind/internal.h"
 
@@ -109,14 +109,71 @@ static bool follow(const uint8_t *bytes, size_t size, struct run *run)
 	return false;
 }
 
+/* "jmp target" to a PLT's first stub, which pushes what the dynamic linker's resolver needs. */
+static bool is_jump_to_resolver(const struct module *module, remote_addr pc, const uint8_t *jump)
+{
+	const size_t bnd = jump[0] == 0xf2;
+	uint8_t push[2];
+	int32_t distance;
+	if (jump[bnd] != 0xe9)
+		return false;
+	memcpy(&distance, jump + bnd + 1, sizeof(distance));
+	return code_read(module, pc + bnd + 5 + (uint64_t)(int64_t)distance, push, sizeof(push)) ==
+		       sizeof(push) &&
+	       starts_with(push, "\xff\x35", 2);
+}
+
+/*
+ * A stub of a PLT only jumps on, and has no unwind information where lld has linked: the return
+ * address is at SP, or `depth` above it after what a stub pushes that is not bound yet (psABI
+ * x86-64, 5.2 "Procedure Linkage Table"). `at`: the PC's bytes, with those before it.
+ */
+static bool find_depth_of_stub(const struct module *module, remote_addr pc, const uint8_t *at,
+			       uint64_t *depth)
+{
+	enum { INDEX_BYTES = 5, SLOT_BYTES = 6 };
+	const bool index_pushed = at[-INDEX_BYTES] == 0x68;
+	const bool both_pushed = starts_with(at - SLOT_BYTES, "\xff\x35", 2);
+	*depth = 0;
+	if (starts_with(at, "\xf3\x0f\x1e\xfa", 4)) { /* endbr64 */
+		at += 4;
+		pc += 4;
+	}
+	if (starts_with(at, "\x41\xbb", 2)) { /* mov $imm32,%r11d */
+		at += 6;
+		pc += 6;
+	}
+	if (at[0] == 0x68) /* push $index */
+		return is_jump_to_resolver(module, pc + INDEX_BYTES, at + INDEX_BYTES);
+	if (index_pushed && is_jump_to_resolver(module, pc, at)) {
+		*depth = 8;
+		return true;
+	}
+	if (starts_with(at, "\xff\x35", 2)) { /* push module(%rip) */
+		*depth = 8;
+		at += SLOT_BYTES;
+	} else if (both_pushed) {
+		*depth = 16;
+	}
+	return starts_with(at + (at[0] == 0xf2), "\xff\x25", 2); /* jmp *slot(%rip) */
+}
+
 bool epilogue_find_slot(const struct module *module, const struct registers *registers,
 			remote_addr *slot)
 {
-	uint8_t bytes[EPILOGUE_BYTES + 8] = {0};
+	enum { PUSH_BYTES = 8 };
+	const remote_addr pc = registers->value[REGISTER_RIP];
+	uint8_t bytes[PUSH_BYTES + EPILOGUE_BYTES + 8] = {0};
 	struct run run = {.registers = *registers};
-	const size_t size =
-		code_read(module, registers->value[REGISTER_RIP], bytes, EPILOGUE_BYTES);
-	if (!follow(bytes, size, &run))
+	uint64_t depth;
+	const size_t size = code_read(module, pc, bytes + PUSH_BYTES, EPILOGUE_BYTES);
+	if (code_read(module, pc - PUSH_BYTES, bytes, PUSH_BYTES) < PUSH_BYTES)
+		memset(bytes, 0, PUSH_BYTES);
+	if (find_depth_of_stub(module, pc, bytes + PUSH_BYTES, &depth)) {
+		*slot = registers->value[REGISTER_RSP] + depth;
+		return true;
+	}
+	if (!follow(bytes + PUSH_BYTES, size, &run))
 		return false;
 	*slot = run.registers.value[REGISTER_RSP];
 	return true;

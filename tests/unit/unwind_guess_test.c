@@ -120,6 +120,20 @@ static const struct test_case cases[] = {
 	  ". after_indirect after_start . . after_direct after_start", "indirect start", 0 },
 	{ "a call of a later function is none of ours", "leaf_body",
 	  "after_late after_start . . . after_direct after_start", "direct start", 0 },
+	/* A PLT's stubs have no information where lld has linked. */
+	{ "in a stub", "stub plt 0", "after_plt after_indirect after_start",
+	  "plt indirect start", 0 },
+	{ "in the stub of another file's function", "stub away 0",
+	  "after_away after_indirect after_plt after_start", "away indirect plt start", 0 },
+	/* Lazily bound, as no GOT slot but the PLT's own has its address. */
+	{ "in a stub, before its index is pushed", "stub import 6",
+	  "after_import after_indirect after_start", "import indirect start", 0 },
+	{ "in a stub, after its index is pushed", "stub import 11",
+	  ". after_import after_indirect after_start", "import indirect start", 0 },
+	{ "in the first stub", "resolver 0", ". after_import after_indirect after_start",
+	  "import indirect start", 0 },
+	{ "at the first stub's jump", "resolver 6", ". . after_import after_indirect after_start",
+	  "import indirect start", 0 },
 	/* Every candidate must hold. */
 	{ "good evidence that leads nowhere", "leaf_body",
 	  "after_indirect after_start . . . after_direct !", "indirect start", 0 },
@@ -214,8 +228,32 @@ static int tear_down(void **state)
 	return system(command);
 }
 
+static remote_addr find_label(void *library, const char *name);
+
+/* What the call or jump leads to whose displacement ends here. */
+static remote_addr jump_target(remote_addr end)
+{
+	int32_t distance;
+	memcpy(&distance, (const uint8_t *)(uintptr_t)end - sizeof(distance), sizeof(distance));
+	return end + (uint64_t)(int64_t)distance;
+}
+
+/* "stub plt 6": 6 bytes into what in_plt calls; "resolver 6": into what in_import's jumps to. */
+static remote_addr find_stub(void *library, const char *name)
+{
+	char label[40] = "after_import";
+	unsigned offset;
+	if (sscanf(name, "resolver %u", &offset) == 1)
+		return jump_target(jump_target(find_label(library, label)) + 16) + offset;
+	if (sscanf(name, "stub %20s %u", label + strlen("after_"), &offset) != 2)
+		return 0;
+	return jump_target(find_label(library, label)) + offset;
+}
+
 static remote_addr find_label(void *library, const char *name)
 {
+	if (strchr(name, ' '))
+		return find_stub(library, name);
 	void *const at = dlsym(library, name) ? dlsym(library, name) : dlsym(far_library, name);
 	if (!at)
 		fail_msg("no label %s", name);
