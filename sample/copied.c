@@ -12,7 +12,9 @@
  * instead of 57 us at 100 Hz, 24 instead of 41 at 1000, 13 instead of 28 at 10,000. Of our own CPU
  * time it takes 15 us more, on another CPU. So it is done where samples are few, when that does not
  * matter, and where they are so many that the target is slowed down most. Between them a copy at
- * the switch saves 4 us of our CPU time beside one by process_vm_readv.
+ * the switch saves 4 us of our CPU time beside one by process_vm_readv. Of the 7.2 us that a thread
+ * of 70 frames feels of an interrupt 5.5 are those of one that does nothing, 0.4 the stack's, 0.5
+ * the data stack's and the interpreter's, and each small range beside these takes 0.08.
  */
 #include "sample/internal.h"
 
