@@ -25,8 +25,10 @@
 
 static const double FEW = 500, MANY = 2000; /* samples a second; between them it is not done */
 enum {
-	MANY_MISSES = 8,     /* in a row: then the thread is held, or what is held read, ... */
-	HELD_SAMPLES = 1000, /* ... for so many samples */
+	MANY_MISSES = 8, /* in a row: then the thread is held, or what is held read, ... */
+	LEAST_REST = 8,	 /* ... for so many samples, ... */
+	MOST_REST = 1024,
+	REST_GROWTH = 4, /* ... and for that many times more when it was no better afterwards */
 };
 
 static bool are_wanted(const struct session_options *options)
@@ -66,11 +68,32 @@ static struct copier_request request_for(const struct thread_slot *slot)
 
 static bool is_worth_it(struct thread_slot *slot)
 {
+	struct copy_luck *luck = &slot->luck;
 	if (!may_fit(slot))
 		return false;
-	if (slot->misses >= MANY_MISSES && ++slot->misses > MANY_MISSES + HELD_SAMPLES)
-		slot->misses = 0;
-	return slot->misses < MANY_MISSES;
+	if (luck->left == 0)
+		return true;
+	luck->left--;
+	return false;
+}
+
+static void note_hit(struct copy_luck *luck)
+{
+	luck->misses = 0;
+	luck->rest /= 2;
+}
+
+static void note_miss(struct copy_luck *luck)
+{
+	if (++luck->misses < MANY_MISSES)
+		return;
+	luck->misses = 0;
+	luck->rest *= REST_GROWTH;
+	if (luck->rest < LEAST_REST)
+		luck->rest = LEAST_REST;
+	if (luck->rest > MOST_REST)
+		luck->rest = MOST_REST;
+	luck->left = luck->rest;
 }
 
 static bool add_span(struct raw_sample *raw, const struct copier_span *span)
@@ -159,11 +182,11 @@ bool take_interrupted(struct taker *taker, struct thread_slot *slot, struct raw_
 	const uint64_t codes = python_known_codes_added(taker->known);
 	if (!copy(taker, slot, cpu, raw)) {
 		take_forget_codes(taker, codes);
-		slot->misses++;
+		note_miss(&slot->luck);
 		taker->missed++;
 		return false;
 	}
-	slot->misses = 0;
+	note_hit(&slot->luck);
 	slot->copied_ns = raw->time_ns;
 	slot->hold.ours = false;
 	taker->holder.running++;
@@ -181,7 +204,8 @@ void take_expect(struct taker *taker, struct thread_slot *slot)
 	const struct copier_request request = request_for(slot);
 	const uint64_t until_ns = taker->next_ns + holder->period_ns;
 	holder->expected = slot->tid;
-	slot->misses += !copier_expect(holder->copier, &request, taker->next_ns, until_ns);
+	if (!copier_expect(holder->copier, &request, taker->next_ns, until_ns))
+		note_miss(&slot->luck);
 }
 
 static bool same_registers(const struct registers *a, const struct registers *b)
@@ -212,9 +236,9 @@ bool take_copied(struct taker *taker, struct thread_slot *slot, const struct reg
 	slot->prediction.doubtful |= result == COPIER_MISSING;
 	const bool copied = result == COPIER_COPIED && use_copy(taker, slot, registers, raw);
 	if (copied)
-		slot->misses = 0;
-	else if (result != COPIER_ANOTHER && slot->misses < MANY_MISSES)
-		slot->misses++;
+		note_hit(&slot->luck);
+	else if (result != COPIER_ANOTHER)
+		note_miss(&slot->luck);
 	taker->copied += copied;
 	return copied;
 }

@@ -197,6 +197,13 @@ struct noted_wait {
 	char kernel[TARGET_KERNEL_SIZE];
 };
 
+/* Whether copies of a thread by the kernel are worth asking for: see copied.c. */
+struct copy_luck {
+	unsigned misses; /* that gave nothing, in a row */
+	unsigned rest;	 /* samples without one that the last row of them has cost */
+	unsigned left;	 /* of these */
+};
+
 /*
  * A system call in which a thread was stopped although it was blocked, since to unwind it took
  * registers that a blocked thread does not tell. While it is in the same call with the same stack,
@@ -242,8 +249,7 @@ struct thread_slot {
 	struct target_range copied_stack; /* in the last pause; size 0: its end was not known */
 	uint64_t copied_ns;		  /* when that was */
 	struct hold hold;
-	unsigned misses; /* copies by the kernel that gave nothing, in a row; and then, the samples
-			    without one */
+	struct copy_luck luck;
 	struct python_recent recent;	   /* --nonblocking */
 	struct noted_wait *noted;	   /* --kernel; NULL: not looked at yet */
 	struct stopped_call *stopped_call; /* or NULL */
