@@ -19,7 +19,7 @@ char *alloc_string(const char *text) __attribute__((malloc));
 void *alloc_room(void *items, size_t *capacity, size_t needed, size_t size);
 
 /*
- * The same for an array whose items stand at the end of its room and that grows at the front: the
+ * The same for an array whose items are at the end of its room and that grows at the front: the
  * last `kept` items stay the last ones.
  */
 void *alloc_room_in_front(void *items, size_t *capacity, size_t kept, size_t needed, size_t size);
@@ -31,6 +31,9 @@ void *alloc_room_in_front(void *items, size_t *capacity, size_t kept, size_t nee
  */
 enum { ALLOC_LARGE = 128 << 10 };
 void alloc_stay_small(void);
+
+/* With which status the program ends when memory is out; 1 unless it is said. */
+void alloc_set_end_status(int status);
 
 /* Number of allocations made so far through this file, by all threads; tests count with it. */
 uint64_t alloc_count(void);

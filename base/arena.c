@@ -31,13 +31,6 @@ void arena_release(struct arena *arena)
 	arena_init(arena);
 }
 
-void arena_reset(struct arena *arena)
-{
-	for (struct arena_block *block = arena->first; block; block = block->next)
-		block->used = 0;
-	arena->current = arena->first;
-}
-
 /* The block to allocate from: the current one, a later empty one, or a new one behind it. */
 static struct arena_block *block_with_room(struct arena *arena, size_t size)
 {

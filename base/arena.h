@@ -14,9 +14,6 @@ struct arena {
 void arena_init(struct arena *arena);
 void arena_release(struct arena *arena);
 
-/* Forgets what was allocated and keeps the blocks for reuse. */
-void arena_reset(struct arena *arena);
-
 /* Zeroed, aligned to 16 bytes, valid until reset or release. */
 void *arena_alloc(struct arena *arena, size_t size);
 void *arena_copy(struct arena *arena, const void *bytes, size_t size);

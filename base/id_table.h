@@ -22,7 +22,7 @@ struct id_table {
 	size_t count;
 };
 
-/* Where a search stands. */
+/* Where a search is. */
 struct id_search {
 	uint32_t hash;
 	size_t at;

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
+#include "base/utf8.h"
+
 enum { MAX_AREAS = 16 };
 
 static const char *program = "pdump";
@@ -41,7 +44,11 @@ static void print(const char *before, const char *between, const char *format, v
 {
 	char text[1024];
 	vsnprintf(text, sizeof(text), format, arguments);
-	fprintf(stderr, "%s%s%s\n", before, between, text);
+	/* Paths, names and versions in it are the target's to choose. */
+	_cleanup_strbuf_ struct strbuf clean;
+	strbuf_init(&clean);
+	utf8_add_clean(&clean, text, strlen(text));
+	fprintf(stderr, "%s%s%s\n", before, between, clean.text);
 }
 
 #define PRINT_WHEN(condition, before, between)                                                     \

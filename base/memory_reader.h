@@ -20,9 +20,9 @@ struct memory_reader {
 	bool (*read)(const struct memory_reader *reader, remote_addr address, void *buffer,
 		     size_t size, struct error *error);
 	/*
-	 * The same bytes where they stand, until more of the memory is asked for than was ever
-	 * copied; NULL: they do not stand in one piece, read() may still have them. May be left
-	 * NULL itself: they stand nowhere.
+	 * The same bytes where they are, until more of the memory is asked for than was ever
+	 * copied; NULL: they are not in one piece, read() may still have them. May be left
+	 * NULL itself: they are nowhere.
 	 */
 	const void *(*view)(const struct memory_reader *reader, remote_addr address, size_t size);
 };
@@ -52,12 +52,5 @@ static inline bool MUST_CHECK memory_read_u32(const struct memory_reader *reader
 {
 	return reader->read(reader, address, value, sizeof(*value), error);
 }
-
-/*
- * Reads a NUL-terminated string of at most size-1 bytes into text, always terminated. Fails with
- * CORRUPT when no NUL comes in time, and as read() does.
- */
-bool MUST_CHECK memory_read_string(const struct memory_reader *reader, remote_addr address,
-				   char *text, size_t size, struct error *error);
 
 #endif

@@ -12,8 +12,8 @@
  * `offset`: of its uint64_t. E.g. the last range that starts at or below an address is the one
  * before.
  */
-static inline size_t sorted_count_until(const void *items, size_t count, size_t size, size_t offset,
-					uint64_t limit)
+static inline size_t upper_bound(const void *items, size_t count, size_t size, size_t offset,
+				 uint64_t limit)
 {
 	size_t low = 0, high = count;
 	while (low < high) {

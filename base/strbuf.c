@@ -52,17 +52,34 @@ void strbuf_add_char(struct strbuf *buffer, char c)
 	strbuf_add(buffer, &c, 1);
 }
 
+void strbuf_add_number(struct strbuf *buffer, uint64_t number)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+	do {
+		digits[--at] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number);
+	strbuf_add(buffer, digits + at, sizeof(digits) - at);
+}
+
+/* Once into the room that there is, which nearly always is enough. */
 void strbuf_printf(struct strbuf *buffer, const char *format, ...)
 {
 	va_list arguments;
+	const size_t room = buffer->capacity - buffer->size;
 	va_start(arguments, format);
-	int size = vsnprintf(NULL, 0, format, arguments);
+	const int size = vsnprintf(buffer->text + buffer->size, room, format, arguments);
 	va_end(arguments);
-	if (size < 0)
+	if (size < 0) {
+		buffer->text[buffer->size] = '\0';
 		return;
-	make_room(buffer, (size_t)size);
-	va_start(arguments, format);
-	vsnprintf(buffer->text + buffer->size, (size_t)size + 1, format, arguments);
-	va_end(arguments);
+	}
+	if ((size_t)size >= room) {
+		make_room(buffer, (size_t)size);
+		va_start(arguments, format);
+		vsnprintf(buffer->text + buffer->size, (size_t)size + 1, format, arguments);
+		va_end(arguments);
+	}
 	buffer->size += (size_t)size;
 }

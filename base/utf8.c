@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes in, valid and printable UTF-8 out (RFC 3629: no overlong forms, no surrogates). */
+/* Any bytes in, valid and visible UTF-8 out (RFC 3629: no overlong forms, no surrogates). */
 #include "base/utf8.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 static const char replacement[] = "\xef\xbf\xbd";
 
@@ -36,6 +37,28 @@ static bool is_control(uint32_t code_point)
 	       code_point == 0x2028 || code_point == 0x2029;
 }
 
+/*
+ * What nobody sees, though it makes two names differ or shows one in another order: Unicode's
+ * Default_Ignorable_Code_Point and Bidi_Control (DerivedCoreProperties.txt, PropList.txt of 15.0),
+ * and the marks of interlinear annotations. Sorted.
+ */
+static bool is_invisible(uint32_t code_point)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{0x00ad, 0x00ad},   {0x034f, 0x034f}, {0x061c, 0x061c},	  {0x115f, 0x1160},
+		{0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f},	  {0x202a, 0x202e},
+		{0x2060, 0x206f},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},	  {0xfeff, 0xfeff},
+		{0xffa0, 0xffa0},   {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+		{0xe0000, 0xe0fff},
+	};
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++)
+		if (code_point <= ranges[i].last)
+			return code_point >= ranges[i].first;
+	return false;
+}
+
 void utf8_add_clean(struct strbuf *out, const void *bytes, size_t size)
 {
 	const unsigned char *p = bytes;
@@ -46,6 +69,8 @@ void utf8_add_clean(struct strbuf *out, const void *bytes, size_t size)
 			strbuf_add(out, replacement, 3);
 		else if (is_control(code_point))
 			strbuf_add_char(out, ' ');
+		else if (is_invisible(code_point))
+			strbuf_printf(out, code_point > 0xffff ? "\\U%08x" : "\\u%04x", code_point);
 		else
 			strbuf_add(out, p + i, length);
 		i += length ? length : 1;

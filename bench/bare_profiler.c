@@ -6,7 +6,7 @@
  *
  *	bare_profiler stop|hold PID RATE BYTES
  *
- * stop: by ptrace. hold: by being awake on the thread's CPU, which perf events tell (sample/hold.h
+ * stop: by ptrace. hold: by being awake on the thread's CPU, which perf events tell (copy/cpu_hold.h
  * has the idea). Until SIGINT; then prints "SAMPLES P50_US P99_US", the pauses: from before the stop to
  * before the resume, or as long as the thread was off its CPU.
  */

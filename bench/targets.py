@@ -145,6 +145,12 @@ def wait_until(condition, what):
         time.sleep(0.0002)
 
 
+def working_pid(pid):
+    """The process behind that of a precord that runs, which does the work."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return int((file.read().split() or [pid])[0])
+
+
 class Recording:
     """precord --native on a process, from start to stop; then what it counted and what it used."""
 
@@ -162,7 +168,7 @@ class Recording:
 
     def cpu_of(self, thread):
         """Seconds that the thread of that name has used so far."""
-        folder = f"/proc/{self.pid}/task"
+        folder = f"/proc/{working_pid(self.pid)}/task"
         for tid in os.listdir(folder):
             with open(f"{folder}/{tid}/comm", encoding="utf-8") as file:
                 if file.read().strip() == thread:

@@ -6,6 +6,7 @@ import re
 import grammar_judge
 from harness import Fixture, Skip
 import recursion_grammar
+from truth_blas import Blas
 
 LEARNING = 240     # seconds that a program may take to learn its grammar
 
@@ -132,4 +133,5 @@ PROGRAMS = {program.name: program for program in (
             keeps=85),
     Learned("gevent", "greenlets_grammar.py", ["--gevent"], packages=["greenlet", "gevent"],
             kinds_of=main_thread, keeps=85),
+    Blas(),
 )}

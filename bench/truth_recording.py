@@ -15,6 +15,7 @@ from harness import BUILD, Failure, precord, run
 COUNTED = ("salvaged", "torn", "gone", "dropped", "late", "truncated", "guessed", "contradictions",
            "uninterruptible")
 SHORTEST = 0.5         # seconds of a recording
+EMPTY = 20             # recordings in a row without a sample: on a busy machine there may be some
 FEW = 2                # samples that any run may lose
 SEED_LASTS = 20000     # samples of one process, then the next seed
 
@@ -57,7 +58,9 @@ class Recording:
     def is_good(self):
         least = 0 if self.options.capture else self.program.keeps
         few = self.taken() - self.samples <= FEW     # of a short run
-        return self.samples > 0 and self.impossible == 0 and (few or self.kept() >= least)
+        return self.samples > 0 and self.impossible == 0 and (few or self.kept() >= least) and \
+            self.counts["guessed"] * 100 <= getattr(self.program, "guessed", 100) * self.taken() and \
+            self.counts["torn"] <= getattr(self.program, "torn", self.counts["torn"])
 
     def wants_more(self):
         return self.samples < self.options.samples
@@ -65,16 +68,19 @@ class Recording:
     def run_process(self, fixture, folder, seed):
         """Records one process for a while."""
         judge = self.program.judge(fixture, self.interpreter, self.native)
-        begun = self.samples
-        while self.samples < self.options.samples and self.samples - begun < SEED_LASTS:
+        begun, empty = self.samples, 0
+        lasts = getattr(self.program, "lasts", SEED_LASTS)
+        while self.samples < self.options.samples and self.samples - begun < lasts:
             before = self.samples
             self.run_piece(fixture, judge, folder, seed)
-            if self.samples == before:
+            empty = empty + 1 if self.samples == before else 0
+            if empty > EMPTY:
                 raise Failure("no samples")
 
     def run_piece(self, fixture, judge, folder, seed):
         out, raw = os.path.join(folder, "out.json"), os.path.join(folder, "raw")
-        seconds = min(self.options.piece, self.options.samples - self.samples) / self.options.rate
+        seconds = min(self.options.piece, getattr(self.program, "lasts", SEED_LASTS),
+                      self.options.samples - self.samples) / self.options.rate
         extra = ["--native"] if self.native else []
         extra += ["--nonblocking"] if self.options.nonblocking else []
         extra += ["--capture", raw] if self.options.capture else []

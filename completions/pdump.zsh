@@ -3,7 +3,15 @@
 # Completion of pdump(1) for zsh.
 
 _arguments -s -S \
-	'(-p --pid)'{-p+,--pid=}'[process to look at]:process:_pids' \
+	'*'{-p+,--pid=}'[process to look at]:process:_pids' \
+	'(-s --subprocesses)'{-s,--subprocesses}'[the processes that it has started, too]' \
+	'--cgroup=[all processes of a control group, or self]:cgroup:_files -/' \
+	'--native-processes=[native stacks of those that are not Python]:native-processes:(yes no)' \
+	'--merge[equal stacks once; also of saved dumps]' \
+	'(-F --function)'{-F,--function}'[no line numbers]' \
+	'--core=[a core file instead of a process]:core file:_files' \
+	'--sysroot=[where the core file'\''s files are]:folder:_files -/' \
+	'--symbols=[a folder with files by build ID or name]:folder:_files -/' \
 	'(-j --json)'{-j,--json}'[JSON instead of text]' \
 	'(-n --native)'{-n,--native}'[native frames merged with the Python frames]' \
 	'(-i --idle)'{-i,--idle}'[accepted; idle threads are always shown]' \
@@ -20,6 +28,7 @@ _arguments -s -S \
 	'(-q --quiet)'{-q,--quiet}'[errors only]' \
 	'(-v --verbose)'{-v,--verbose}'[more messages]' \
 	'*--debug=[much more about one area]:debug:(target unwind python sample symbolize cython pause all)' \
+	'--no-sandbox[parse files with all rights (debugging)]' \
 	'(-h --help)'{-h,--help}'[print a summary of the options]' \
 	'(-V --version)'{-V,--version}'[print the version]' \
-	'1:process:_pids'
+	'*:process or file:{ if (( ${words[(I)--merge]} )); then _alternative "processes\:process\:_pids" "files\:dump\:_files"; else _pids; fi }'

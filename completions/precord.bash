@@ -4,10 +4,11 @@
 _precord()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} i
-	local options='-p --pid= -o --output= -f --format= -r --rate= -d --duration= -n --native
+	local options='-p --pid= -s --subprocesses --cgroup= --native-processes= -o --output= -f --format= -r --rate= -d --duration= -n --native
 		-i --idle -g --gil --mode= --thread= --native-threads= --internals --kernel --nonblocking
 		-t --threads -F --function --full-filenames --color= --flame --icicle --title= --min-width=
-		--capture= --join= --unwinder= --stop= -q --quiet -v --verbose --debug= -h --help
+		--focus= --ignore= --include= --exclude= --source= --snapshot= --open
+		--capture= --join= --unwinder= --stop= -q --quiet -v --verbose --debug= --no-sandbox -h --help
 		-V --version'
 	# Behind "--" stands a command of its own.
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -34,9 +35,15 @@ _precord()
 	--join) COMPREPLY=($(compgen -W 'auto native-id fs-base rbx pthread-tid' -- "$current")) ;;
 	--stop) COMPREPLY=($(compgen -W 'auto interrupt cpu ptrace' -- "$current")) ;;
 	--unwinder) COMPREPLY=($(compgen -W 'snapshot ptrace' -- "$current")) ;;
-	--native-threads) COMPREPLY=($(compgen -W 'yes no' -- "$current")) ;;
-	--mode) COMPREPLY=($(compgen -W 'running wall' -- "$current")) ;;
-	-f | --format) COMPREPLY=($(compgen -W 'svg folded json' -- "$current")) ;;
+	--threads) COMPREPLY=($(compgen -W 'name each' -- "$current")) ;;
+	--cgroup) COMPREPLY=($(compgen -W 'self' -- "$current") $(compgen -d -- "$current")) ;;
+	--native-threads | --native-processes) COMPREPLY=($(compgen -W 'yes no' -- "$current")) ;;
+	--mode) COMPREPLY=($(compgen -W 'running wall cpu gil' -- "$current")) ;;
+	-f | --format)
+		COMPREPLY=($(compgen -W 'svg html folded json jsonl speedscope pprof firefox trace cpuprofile markdown' \
+			-- "$current"))
+		;;
+	--source) COMPREPLY=($(compgen -W 'none auto' -- "$current")) ;;
 	-r | --rate) COMPREPLY=($(compgen -W '10 100 250 1khz' -- "$current")) ;;
 	--debug)
 		COMPREPLY=($(compgen -W 'target unwind python sample symbolize cython pause all' \

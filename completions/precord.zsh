@@ -3,18 +3,29 @@
 # Completion of precord(1) for zsh.
 
 _arguments -s -S \
-	'(-p --pid)'{-p+,--pid=}'[process to look at]:process:_pids' \
+	'*'{-p+,--pid=}'[process to look at]:process:_pids' \
+	'(-s --subprocesses)'{-s,--subprocesses}'[the processes that it has started, and starts, too]' \
+	'--cgroup=[all processes of a control group, or self]:cgroup:_files -/' \
+	'--native-processes=[native stacks of those that are not Python]:native-processes:(yes no)' \
 	'*'{-o+,--output=}'[write the profile there]:file:_files' \
-	'(-f --format)'{-f+,--format=}'[format of the profile]:format:(svg folded json)' \
+	'(-f --format)'{-f+,--format=}'[format of the profile]:format:(svg html folded json jsonl speedscope pprof firefox trace cpuprofile markdown)' \
 	'(-r --rate)'{-r+,--rate=}'[samples a second of each thread]:HZ: ' \
 	'(-d --duration)'{-d+,--duration=}'[stop after this time]:SECONDS: ' \
-	'--mode=[which threads are counted]:mode:(running wall)' \
-	'(-t --threads)'{-t,--threads}'[a root frame for each thread]' \
+	'--mode=[which threads are counted]:mode:(running wall cpu gil)' \
+	'(--threads)-t[a root frame for all threads of one name]' \
+	'(-t)--threads=-[a root frame for all threads of one name, or for each]::threads:(name each)' \
 	'(-F --function)'{-F,--function}'[no line numbers]' \
 	'--flame[root at the bottom]' \
 	'--icicle[root at the top]' \
 	'--title=[title of the SVG]:TEXT: ' \
+	'--source=[source texts in HTML]:source:(none auto)' \
 	'--min-width=[leave out boxes below this share]:PCT: ' \
+	'--snapshot=[write what there is each time so many seconds have passed]:SECONDS: ' \
+	'--open[show what was written in a browser]' \
+	'--focus=[only stacks with such a frame]:REGEX: ' \
+	'--ignore=[no stacks with such a frame]:REGEX: ' \
+	'--include=[only such frames]:REGEX: ' \
+	'--exclude=[no such frames]:REGEX: ' \
 	'--capture=[write the raw samples, too]:file:_files' \
 	'(-n --native)'{-n,--native}'[native frames merged with the Python frames]' \
 	'(-i --idle)'{-i,--idle}'[count idle threads, too]' \
@@ -32,6 +43,7 @@ _arguments -s -S \
 	'(-q --quiet)'{-q,--quiet}'[errors only]' \
 	'(-v --verbose)'{-v,--verbose}'[more messages]' \
 	'*--debug=[much more about one area]:debug:(target unwind python sample symbolize cython pause all)' \
+	'--no-sandbox[parse files with all rights (debugging)]' \
 	'(-h --help)'{-h,--help}'[print a summary of the options]' \
 	'(-V --version)'{-V,--version}'[print the version]' \
 	'(-)1:process:_pids' \

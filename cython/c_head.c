@@ -29,7 +29,7 @@ static struct piece without_comment(struct piece text)
 static struct piece name_before_parenthesis(struct piece text)
 {
 	const char *parenthesis = memchr(text.text, '(', text.size);
-	/* "x = call(y)" is no head, though it may stand in column 0. */
+	/* "x = call(y)" is no head, though it may be in column 0. */
 	if (!parenthesis || memchr(text.text, '=', (size_t)(parenthesis - text.text)))
 		return (struct piece){0};
 	const char *end = parenthesis;

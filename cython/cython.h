@@ -53,7 +53,7 @@ void cython_symbols_add(struct cython_symbols *symbols, const char *symbol);
  */
 void cython_symbols_show_types(struct cython_symbols *symbols);
 
-/* Adds what debug information tells: a variable of a function, and what its type is called. To be
+/* Adds what debug information says: a variable of a function, and what its type is called. To be
  * given those of all functions named "__pyx_...". */
 void cython_symbols_add_variable(struct cython_symbols *symbols, const char *function,
 				 const char *variable, const char *type);
@@ -89,7 +89,7 @@ struct cython_line {
 	int line;
 };
 
-/* A place in generated code, as debug information tells it. NULL, 0: not told. */
+/* A place in generated code, as debug information says it. NULL, 0: not known. */
 struct cython_place {
 	const char *symbol;    /* of the function */
 	const char *c_file;    /* or the .pyx, by a #line directive */

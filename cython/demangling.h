@@ -10,7 +10,7 @@ struct demangling {
 	const struct cython_symbols *symbols;
 	struct piece fused; /* "1_0": the specialisation; size 0: none */
 	struct piece plain; /* the symbol without what compilers add */
-	bool specialised;   /* has a specialisation, also where `fused` does not tell which */
+	bool specialised;   /* has a specialisation, also where `fused` does not say which */
 	bool utility;	    /* memoryview and other code of Cython's own */
 	bool openmp;	    /* the body of a parallel block, outlined by the compiler */
 	bool split;	    /* ".part.0": called by the rest of the same function */

@@ -97,7 +97,7 @@ static bool differ_in_one(const char *left, const char *right, size_t position)
 	}
 }
 
-/* The type behind one of the numbers; NULL: no variable tells. */
+/* The type behind one of the numbers; NULL: no variable says. */
 static const char *type_behind(const struct fused *fused, const struct family *family,
 			       const char *indices, size_t position)
 {

@@ -50,7 +50,6 @@ struct reading {
 	size_t module_depth, depth; /* scopes [module_depth, depth) are shown */
 	struct piece leaf;
 	uint32_t ordinal;
-	bool has_ordinal;
 };
 
 /* The most probable of the readings of one name. False: the text has none. */
@@ -88,9 +87,30 @@ bool fused_label(const struct fused *fused, const char *base, struct piece indic
 /* The text of the first `depth` scopes: "3pkg_3mod_". */
 struct piece scopes_front(const struct scopes *scopes, size_t depth);
 
-/* What stands behind "__pyx_" without all decorations; size 0: not a name of Cython's. *fused: the
- * specialisation that a prefix tells, if there is one. */
+/* What is behind "__pyx_" without all decorations; size 0: not a name of Cython's. *fused: the
+ * specialisation that a prefix names, if there is one. */
 struct piece symbol_core(const char *symbol, struct piece *fused, struct strbuf *decoded);
+
+struct cython_symbols {
+	struct interner *interner;
+	struct table readings; /* (scopes and name, ordinal): there is one */
+	struct table names;    /* (scopes, ordinal) -> the name's index */
+	struct table lambdas;  /* "lambda7" -> the index of its wrapper */
+	struct table wrappers; /* as readings, of specialisations -> the index of their numbers */
+	struct fused fused;
+	bool typed;	      /* see cython_symbols_show_types */
+	const char **mangled; /* symbols of C++ */
+	size_t mangled_count, mangled_room;
+	struct found {
+		const char *name;
+		bool whole; /* nothing in the name looks like a scope */
+	} * found;
+	size_t found_count, found_room, symbol_count;
+};
+
+/* The key of a name in one of the tables. */
+uint64_t symbols_identity(const struct cython_symbols *symbols, const char *family,
+			  struct piece scopes, struct piece name);
 
 /* Is the other half there of a wrapper or implementation that is read so? symbols: NULL accepted */
 bool symbols_have_twin(const struct cython_symbols *symbols, enum leaf_rule rule,
@@ -182,7 +202,7 @@ void source_map_free(struct source_map *map); /* NULL accepted */
 int source_map_line_count(const struct source_map *map);
 time_t source_map_modified(const struct source_map *map); /* 0: parsed from memory */
 /*
- * Is that line within that function, whose name is in the line `declared` (0: not told)? If not,
+ * Is that line within that function, whose name is in the line `declared` (0: not known)? If not,
  * the file is of another build. function.size 0: not known, any will do.
  */
 bool source_map_fits(const struct source_map *map, struct piece function, int c_line, int declared);

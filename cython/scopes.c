@@ -12,57 +12,6 @@
 #include <ctype.h>
 #include <string.h>
 
-struct piece piece_of(const char *text)
-{
-	return (struct piece){text, strlen(text)};
-}
-
-bool piece_equals(struct piece piece, const char *text)
-{
-	return piece.size == strlen(text) && memcmp(piece.text, text, piece.size) == 0;
-}
-
-bool piece_starts(struct piece piece, const char *prefix)
-{
-	size_t size = strlen(prefix);
-	return piece.size >= size && memcmp(piece.text, prefix, size) == 0;
-}
-
-bool piece_ends(struct piece piece, const char *suffix)
-{
-	size_t size = strlen(suffix);
-	return piece.size >= size && memcmp(piece.text + piece.size - size, suffix, size) == 0;
-}
-
-struct piece piece_after(struct piece piece, size_t size)
-{
-	return (struct piece){piece.text + size, piece.size - size};
-}
-
-bool piece_skip(struct piece *piece, const char *prefix)
-{
-	if (!piece_starts(*piece, prefix))
-		return false;
-	*piece = piece_after(*piece, strlen(prefix));
-	return true;
-}
-
-bool piece_number(struct piece *piece, uint32_t *number)
-{
-	uint32_t value = 0;
-	size_t digits = 0;
-	while (digits < piece->size && isdigit((unsigned char)piece->text[digits])) {
-		if (digits == 9)
-			return false;
-		value = value * 10 + (uint32_t)(piece->text[digits++] - '0');
-	}
-	if (digits == 0)
-		return false;
-	*number = value;
-	*piece = piece_after(*piece, digits);
-	return true;
-}
-
 /*
  * The bytes of a name of `length` characters at the front of text; 0: it is shorter. A symbol may
  * be raw UTF-8: generator bodies are, up to Cython 3.3. With `dots`, "_dot_" counts as one
@@ -118,11 +67,6 @@ void scopes_read(struct scopes *scopes, struct piece text)
 	}
 }
 
-bool piece_is_dunder(struct piece name)
-{
-	return name.size > 4 && piece_starts(name, "__") && piece_ends(name, "__");
-}
-
 static bool is_numbered(struct piece name, const char *word)
 {
 	if (!piece_skip(&name, word))
@@ -149,6 +93,15 @@ static bool is_underscores(struct piece name)
 	return i == name.size;
 }
 
+static int rate_name(struct piece name)
+{
+	/* A name inside the name ends the scopes, whatever its digits look like. */
+	if (piece_starts(name, "__pyx_fuse_") || piece_starts(name, "__pyx_lambda_funcdef_"))
+		return 4;
+	/* "6__iter__" is not '_' in the function "__iter". */
+	return piece_is_dunder(name) ? 3 : is_underscores(name) ? 1 : 2;
+}
+
 /* 0: the text is no name under this rule; else the higher, the more it looks like one. */
 static int rate_leaf(struct piece text, enum leaf_rule rule, struct reading *reading)
 {
@@ -159,7 +112,6 @@ static int rate_leaf(struct piece text, enum leaf_rule rule, struct reading *rea
 		return 0;
 	reading->leaf = name;
 	reading->ordinal = ordinal;
-	reading->has_ordinal = has_ordinal;
 	bool lambda = is_numbered(name, "lambda") || piece_starts(name, "__pyx_lambda_funcdef_");
 	switch (rule) {
 	case LEAF_PLAIN:
@@ -173,11 +125,7 @@ static int rate_leaf(struct piece text, enum leaf_rule rule, struct reading *rea
 	case LEAF_IMPLEMENTATION:
 		break;
 	}
-	/* A name inside the name ends the scopes, whatever its digits look like. */
-	if (piece_starts(name, "__pyx_fuse_") || piece_starts(name, "__pyx_lambda_funcdef_"))
-		return 4;
-	/* "6__iter__" is not '_' in the function "__iter". */
-	return piece_is_dunder(name) ? 3 : is_underscores(name) ? 1 : 2;
+	return rate_name(name);
 }
 
 struct piece scopes_front(const struct scopes *scopes, size_t depth)

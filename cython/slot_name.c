@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names of the functions that Cython writes for the slots of a type and for its properties:
- * "__pyx_tp_new_3pkg_3mod_Ext" is Ext.tp_new. They call the special methods that the author wrote.
+ * "__pyx_tp_descr_get_3pkg_3mod_Ext" is Ext.__get__. They call the special methods that the author
+ * wrote; a slot that a program knows no name for keeps its own.
  */
 #include "cython/demangling.h"
 
@@ -30,12 +31,57 @@ static bool is_dispatcher(struct piece slot)
 	       piece_equals(slot, "tp_setattro");
 }
 
+/* Those that Cython writes functions for; what it makes of tp_richcompare is any of six methods. */
+static const char *method_of_slot(struct piece slot)
+{
+	static const char *const methods[][2] = {
+		{"tp_new", "__new__"},
+		{"tp_vectorcall", "__new__"},
+		{"tp_init", "__init__"},
+		{"tp_finalize", "__del__"},
+		{"tp_getattro", "__getattribute__"},
+		{"tp_setattro", "__setattr__"},
+		{"tp_descr_get", "__get__"},
+		{"tp_descr_set", "__set__"},
+		{"tp_iternext", "__next__"},
+		{"sq_item", "__getitem__"},
+		{"sq_ass_item", "__setitem__"},
+		{"mp_ass_subscript", "__setitem__"},
+		{"sq_slice", "__getslice__"},
+		{"sq_ass_slice", "__setslice__"},
+		{"nb_add", "__add__"},
+		{"nb_subtract", "__sub__"},
+		{"nb_multiply", "__mul__"},
+		{"nb_matrix_multiply", "__matmul__"},
+		{"nb_divide", "__div__"},
+		{"nb_floor_divide", "__floordiv__"},
+		{"nb_true_divide", "__truediv__"},
+		{"nb_remainder", "__mod__"},
+		{"nb_divmod", "__divmod__"},
+		{"nb_power", "__pow__"},
+		{"nb_inplace_power", "__ipow__"},
+		{"nb_lshift", "__lshift__"},
+		{"nb_rshift", "__rshift__"},
+		{"nb_and", "__and__"},
+		{"nb_xor", "__xor__"},
+		{"nb_or", "__or__"},
+	};
+	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
+		if (piece_equals(slot, methods[i][0]))
+			return methods[i][1];
+	return NULL;
+}
+
 static void add_slot(struct demangling *d, struct piece slot)
 {
-	strbuf_add_char(&d->name, '.');
-	strbuf_add(&d->name, slot.text, slot.size);
 	d->layer = is_dispatcher(slot) ? LAYER_DISPATCH : LAYER_SLOT;
 	d->step = slot_step(&slot);
+	const char *method = method_of_slot(slot);
+	strbuf_add_char(&d->name, '.');
+	if (method)
+		strbuf_add_text(&d->name, method);
+	else
+		strbuf_add(&d->name, slot.text, slot.size);
 	strbuf_reset(&d->owner);
 	strbuf_add(&d->owner, d->base.text, d->base.size);
 	strbuf_add_char(&d->base, '.');

@@ -177,18 +177,23 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
+static void read_brace(struct parser *parser, struct piece text)
+{
+	parser->in_files = false;
+	if (parser->inner)
+		parser->inner--;
+	/* Directives break lines, also those of an array within a function. */
+	else if (!parser->region.name || !piece_starts(text, "};"))
+		end_region(parser);
+}
+
 static void read_line(struct parser *parser, struct piece text)
 {
 	if (!text.size)
 		return;
 	char first = *text.text;
 	if (first == '}') {
-		parser->in_files = false;
-		if (parser->inner)
-			parser->inner--;
-		/* Directives break lines, also those of an array within a function. */
-		else if (!parser->region.name || !piece_starts(text, "};"))
-			end_region(parser);
+		read_brace(parser, text);
 		return;
 	}
 	if (is_letter(first)) {

@@ -16,23 +16,6 @@
 
 enum { SYMBOL_COUNT_LIMIT = 1 << 20 };
 
-struct cython_symbols {
-	struct interner *interner;
-	struct table readings; /* (scopes and name, ordinal): there is one */
-	struct table names;    /* (scopes, ordinal) -> the name's index */
-	struct table lambdas;  /* "lambda7" -> the index of its wrapper */
-	struct table wrappers; /* as readings, of specialisations -> the index of their numbers */
-	struct fused fused;
-	bool typed;	      /* see cython_symbols_show_types */
-	const char **mangled; /* symbols of C++ */
-	size_t mangled_count, mangled_room;
-	struct found {
-		const char *name;
-		bool whole; /* nothing in the name looks like a scope */
-	} * found;
-	size_t found_count, found_room, symbol_count;
-};
-
 struct cython_symbols *cython_symbols_new(void)
 {
 	struct cython_symbols *symbols = alloc_zeroed(1, sizeof(*symbols));
@@ -60,19 +43,6 @@ void cython_symbols_free(struct cython_symbols *symbols)
 	free(symbols);
 }
 
-/* A string's number: equal for equal strings. */
-static uint64_t identity(const struct cython_symbols *symbols, const char *family,
-			 struct piece scopes, struct piece name)
-{
-	_cleanup_strbuf_ struct strbuf key;
-	strbuf_init(&key);
-	strbuf_add_text(&key, family);
-	strbuf_add(&key, scopes.text, scopes.size);
-	strbuf_add_char(&key, ' ');
-	strbuf_add(&key, name.text, name.size);
-	return (uintptr_t)intern_bytes(symbols->interner, key.text, key.size);
-}
-
 static const struct piece nothing = {"", 0};
 
 static void add_name(struct cython_symbols *symbols, struct table *table, uint64_t first,
@@ -98,14 +68,16 @@ static void add_readings(struct cython_symbols *symbols, const char *family, str
 		if (!scopes_reading_at(&scopes, depth, LEAF_IMPLEMENTATION, &reading))
 			continue;
 		struct piece front = scopes_front(&scopes, depth);
-		table_put(&symbols->readings, identity(symbols, family, front, reading.leaf),
-			  reading.ordinal, 1);
-		add_name(symbols, &symbols->names, identity(symbols, family, front, nothing),
-			 reading.ordinal, reading.leaf, depth == scopes.count);
+		table_put(&symbols->readings,
+			  symbols_identity(symbols, family, front, reading.leaf), reading.ordinal,
+			  1);
+		add_name(symbols, &symbols->names,
+			 symbols_identity(symbols, family, front, nothing), reading.ordinal,
+			 reading.leaf, depth == scopes.count);
 		if (fused.size)
 			add_name(symbols, &symbols->wrappers,
-				 identity(symbols, "fused", front, reading.leaf), reading.ordinal,
-				 fused, true);
+				 symbols_identity(symbols, "fused", front, reading.leaf),
+				 reading.ordinal, fused, true);
 	}
 }
 
@@ -116,8 +88,8 @@ static void add_property(struct cython_symbols *symbols, struct piece text)
 	scopes_read(&scopes, text);
 	if (scopes_reading_at(&scopes, scopes.count, LEAF_PLAIN, &reading))
 		table_put(&symbols->readings,
-			  identity(symbols, "getprop", scopes_front(&scopes, reading.depth),
-				   reading.leaf),
+			  symbols_identity(symbols, "getprop", scopes_front(&scopes, reading.depth),
+					   reading.leaf),
 			  0, 1);
 }
 
@@ -132,7 +104,7 @@ static void add_lambda(struct cython_symbols *symbols, struct piece text)
 	piece_skip(&reading.leaf, "__pyx_lambda_funcdef_");
 	if (piece_starts(reading.leaf, "lambda"))
 		add_name(symbols, &symbols->lambdas,
-			 identity(symbols, "lambda", nothing, reading.leaf), 0, text, true);
+			 symbols_identity(symbols, "lambda", nothing, reading.leaf), 0, text, true);
 }
 
 static void add_mangled(struct cython_symbols *symbols, const char *symbol)
@@ -164,74 +136,6 @@ void cython_symbols_add(struct cython_symbols *symbols, const char *symbol)
 		return;
 	}
 	symbols->symbol_count++;
-}
-
-bool symbols_have_twin(const struct cython_symbols *symbols, enum leaf_rule rule,
-		       struct piece front, const struct reading *reading)
-{
-	uint32_t value;
-	bool wrapper = rule == LEAF_WRAPPER;
-	if (!symbols || (wrapper && !reading->ordinal))
-		return false;
-	return table_find(&symbols->readings,
-			  identity(symbols, wrapper ? "pf" : "pw", front, reading->leaf),
-			  wrapper ? reading->ordinal - 1 : reading->ordinal + 1, &value);
-}
-
-bool symbols_find_generator(const struct cython_symbols *symbols, const struct scopes *scopes,
-			    const struct reading *reading, struct piece *name)
-{
-	uint32_t index, ordinal = reading->ordinal;
-	size_t depth = reading->depth;
-	if (!symbols || !ordinal)
-		return false;
-	struct piece front = scopes_front(scopes, depth);
-	if (table_find(&symbols->names, identity(symbols, "pw", front, nothing), ordinal - 1,
-		       &index) ||
-	    (ordinal >= 2 && table_find(&symbols->names, identity(symbols, "pf", front, nothing),
-					ordinal - 2, &index))) {
-		*name = piece_of(symbols->found[index].name);
-		return true;
-	}
-	/* A property's getter is compiled into its getprop. */
-	if (ordinal != 2 || !depth ||
-	    !table_find(&symbols->readings,
-			identity(symbols, "getprop", scopes_front(scopes, depth - 1),
-				 scopes->names[depth - 1]),
-			0, &index))
-		return false;
-	*name = piece_of("__get__");
-	return true;
-}
-
-bool symbols_find_lambda(const struct cython_symbols *symbols, struct piece leaf,
-			 struct piece *wrapper)
-{
-	uint32_t index;
-	if (!symbols ||
-	    !table_find(&symbols->lambdas, identity(symbols, "lambda", nothing, leaf), 0, &index))
-		return false;
-	*wrapper = piece_of(symbols->found[index].name);
-	return true;
-}
-
-bool symbols_find_fused(const struct cython_symbols *symbols, struct piece front,
-			const struct reading *reading, struct piece *fused)
-{
-	uint32_t index;
-	if (!symbols ||
-	    !table_find(&symbols->wrappers, identity(symbols, "fused", front, reading->leaf),
-			reading->ordinal + 1, &index))
-		return false;
-	if (symbols->typed)
-		*fused = piece_of(symbols->found[index].name);
-	return true;
-}
-
-bool symbols_fused_label(const struct cython_symbols *symbols, const char *base,
-			 struct piece indices, struct strbuf *label)
-{
-	return symbols && symbols->typed && fused_label(&symbols->fused, base, indices, label);
 }
 
 static void add_parameter(void *context, const char *function, const char *position,

@@ -18,7 +18,7 @@ struct entry {
 	const char *text;
 };
 
-/* Children of one parent stand together, the last one first: a stack gives them back in order. */
+/* Children of one parent are together, the last one first: a stack gives them back in order. */
 static int by_parent(const void *a, const void *b)
 {
 	const struct entry *one = a, *two = b;
@@ -45,8 +45,7 @@ static void walk_init(struct walk *walk, const struct view *view)
 	walk->end = alloc_zeroed(count, sizeof(*walk->end));
 	walk->pending = alloc_zeroed(count, sizeof(*walk->pending));
 	for (uint32_t i = 1; i < count; i++) {
-		walk->entries[i - 1] =
-			(struct entry){view->nodes[i].parent, i, output_view_text(view, i)};
+		walk->entries[i - 1] = (struct entry){view->nodes[i].parent, i, view_text(view, i)};
 		walk->first[view->nodes[i].parent + 1]++;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -70,7 +69,7 @@ static void visit(struct walk *walk, uint32_t node, struct strbuf *path, struct 
 	if (node) {
 		if (path->size)
 			strbuf_add_char(path, ';');
-		strbuf_add_text(path, output_view_text(walk->view, node));
+		strbuf_add_text(path, view_text(walk->view, node));
 	}
 	walk->end[node] = path->size;
 	if (at->self) {
@@ -85,18 +84,20 @@ static void visit(struct walk *walk, uint32_t node, struct strbuf *path, struct 
 		walk->pending[walk->pending_count++] = walk->entries[i].node;
 }
 
-void output_folded(const struct profile *profile, const struct output_options *options,
-		   struct strbuf *out)
+bool output_folded(const struct profile *profile, const struct view_options *options,
+		   struct strbuf *out, struct error *error)
 {
+	(void)error;
 	struct strbuf _cleanup_strbuf_ path;
 	strbuf_init(&path);
 	struct view view;
-	output_view_init(&view, profile, options, VIEW_FOLDED);
+	view_init(&view, profile, options, VIEW_FOLDED);
 	struct walk walk;
 	walk_init(&walk, &view);
 	walk.pending[walk.pending_count++] = PROFILE_ROOT;
 	while (walk.pending_count)
 		visit(&walk, walk.pending[--walk.pending_count], &path, out);
 	walk_release(&walk);
-	output_view_release(&view);
+	view_release(&view);
+	return true;
 }

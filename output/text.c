@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "output/internal.h"
+#include "profile/dump_signal.h"
 
 #define BOLD "\033[1m"
 #define DIM "\033[2m"
@@ -18,6 +19,7 @@ static const char *const kind_colors[FRAME_KIND_COUNT] = {
 	[FRAME_NATIVE] = "\033[91m",  [FRAME_INTERPRETER] = "\033[35m",
 	[FRAME_KERNEL] = "\033[32m",  [FRAME_IDLE] = "\033[2m",
 	[FRAME_GUESSED] = "\033[35m", [FRAME_THREAD] = "\033[1m",
+	[FRAME_GAP] = "\033[35m",
 };
 
 /* Names come from the target: no byte of theirs may reach the terminal as a control sequence. */
@@ -49,41 +51,46 @@ static void put_python(struct strbuf *out, const struct dump *dump)
 	strbuf_add_char(out, '\n');
 }
 
-static const char *activity_text(enum thread_activity activity)
+/* What is not Python and was not looked at. */
+static bool is_line(const struct dump *dump)
 {
-	switch (activity) {
-	case THREAD_ACTIVE:
-		return "active";
-	case THREAD_IDLE:
-		return "idle";
-	case THREAD_UNINTERRUPTIBLE:
-		return "uninterruptible";
-	case THREAD_GONE:
-		break;
-	}
-	return "gone";
+	return dump->no_python && dump->thread_count == 0;
 }
 
-static void put_header(struct strbuf *out, const struct dump_thread *thread, bool color)
+void output_put_bold(struct strbuf *out, bool color)
 {
 	strbuf_add_text(out, color ? BOLD : "");
-	strbuf_printf(out, "Thread %d (%s%s%s%s)", (int)thread->tid,
-		      activity_text(thread->activity), thread->holds_gil ? ", gil" : "",
+}
+
+void output_put_plain(struct strbuf *out, bool color)
+{
+	strbuf_add_text(out, color ? PLAIN : "");
+}
+
+void output_put_thread(struct strbuf *out, const struct dump_thread *thread, bool color)
+{
+	output_put_bold(out, color);
+	strbuf_printf(out, "Thread %d (%s", (int)thread->tid,
+		      thread->crash ? "crashed: " : output_activity(thread->activity));
+	if (thread->crash)
+		dump_signal_text(out, thread->crash);
+	strbuf_printf(out, "%s%s%s)", thread->holds_gil ? ", gil" : "",
 		      thread->known_to_python ? "" : ", native", thread->gc_running ? ", gc" : "");
 	if (thread->name && *thread->name) {
 		strbuf_add_text(out, ": \"");
 		put_text(out, thread->name);
 		strbuf_add_char(out, '"');
 	}
-	strbuf_add_text(out, color ? PLAIN "\n" : "\n");
+	output_put_plain(out, color);
+	strbuf_add_char(out, '\n');
 }
 
 static void put_frame(struct strbuf *out, const struct frame *frame,
-		      const struct output_options *options, struct strbuf *scratch)
+		      const struct view_options *options, struct strbuf *scratch)
 {
 	strbuf_reset(scratch);
-	frame_text(scratch, frame, true, options->full_filenames);
-	size_t name = output_name_size(frame, scratch->text);
+	frame_text(scratch, frame, options->lines, options->full_filenames);
+	size_t name = view_name_size(frame, scratch->text);
 	strbuf_add_text(out, "    ");
 	if (!options->color) {
 		put_clean(out, scratch->text, scratch->size);
@@ -105,31 +112,26 @@ static void put_frame(struct strbuf *out, const struct frame *frame,
 /* What keeps this from being the whole stack, if anything. */
 static void put_problem(struct strbuf *out, const struct dump_thread *thread)
 {
-	if (!thread->problem && !thread->truncated)
+	if (!thread->problem)
 		return;
-	if (!thread->problem) {
-		strbuf_add_text(out, "    [stack incomplete]\n");
-		return;
-	}
 	strbuf_add_text(out,
 			thread->frame_count ? "    [stack incomplete: " : "    [stack not read: ");
 	put_text(out, thread->problem);
 	strbuf_add_text(out, "]\n");
 }
 
-static void put_thread(struct strbuf *out, const struct dump_thread *thread,
-		       const struct output_options *options)
+void output_put_stack(struct strbuf *out, const struct dump_thread *thread,
+		      const struct view_options *options)
 {
 	struct strbuf _cleanup_strbuf_ scratch;
 	strbuf_init(&scratch);
-	put_header(out, thread, options->color);
 	for (size_t i = 0; i < thread->frame_count; i++)
 		put_frame(out, &thread->frames[i], options, &scratch);
 	put_problem(out, thread);
 }
 
-void output_dump_text(const struct dump *dump, const struct output_options *options,
-		      struct strbuf *out)
+/* "Process 7: sh run.sh (not Python)" */
+static void put_process(struct strbuf *out, const struct dump *dump)
 {
 	strbuf_printf(out, "Process %d", (int)dump->pid);
 	const char *command =
@@ -138,9 +140,19 @@ void output_dump_text(const struct dump *dump, const struct output_options *opti
 		strbuf_add_text(out, ": ");
 		put_text(out, command);
 	}
-	strbuf_add_char(out, '\n');
+	strbuf_add_text(out, is_line(dump) ? " (not Python)\n" : "\n");
+}
+
+void output_dump_text(const struct dump *dump, const struct view_options *options,
+		      struct strbuf *out)
+{
+	put_process(out, dump);
+	if (is_line(dump))
+		return;
 	put_python(out, dump);
 	strbuf_add_char(out, '\n');
-	for (size_t i = 0; i < dump->thread_count; i++)
-		put_thread(out, &dump->threads[i], options);
+	for (size_t i = 0; i < dump->thread_count; i++) {
+		output_put_thread(out, &dump->threads[i], options->color);
+		output_put_stack(out, &dump->threads[i], options);
+	}
 }

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "python/internal.h"
+#include "python/walk.h"
 
 enum {
 	MAX_HELD = 32,	     /* addresses of frames that one activation holds, stale ones too */
@@ -58,7 +59,7 @@ static int by_address(const void *left, const void *right)
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
-/* Objects stand 16 bytes apart. */
+/* Objects are 16 bytes apart. */
 static size_t filter_bit(uint64_t word)
 {
 	return (word >> 4 ^ word >> 16) % FILTER_BITS;
@@ -92,17 +93,17 @@ static void hold(struct matcher *matcher, struct candidate *candidate, size_t pl
 }
 
 /* Notes whose addresses the native frame holds: in registers, then on the stack. */
-static void add_candidate(struct matcher *matcher, const struct python_slice *slice,
+static void add_candidate(struct matcher *matcher, const struct python_native_frame *native_frame,
 			  remote_addr record)
 {
 	struct candidate candidate = {record, (uint32_t)matcher->held_count, 0};
 	if (matcher->candidate_count >= MAX_CANDIDATES)
 		return;
 	for (int i = 0; i < PYTHON_SAVED_COUNT; i++)
-		if (slice->saved_known & 1u << i)
-			hold(matcher, &candidate, (size_t)i, slice->saved[i]);
-	remote_addr start = (slice->sp + 7) & ~(remote_addr)7;
-	size_t size = slice->cfa > start ? slice->cfa - start : 0;
+		if (native_frame->saved_known & 1u << i)
+			hold(matcher, &candidate, (size_t)i, native_frame->saved[i]);
+	remote_addr start = (native_frame->sp + 7) & ~(remote_addr)7;
+	size_t size = native_frame->cfa > start ? native_frame->cfa - start : 0;
 	uint64_t words[512];
 	for (size_t at = 0; at < size && at < MAX_PART; at += sizeof(words)) {
 		size_t piece = size - at < sizeof(words) ? size - at : sizeof(words);
@@ -317,7 +318,7 @@ static size_t count_owned_end(const struct matcher *matcher)
 
 /*
  * Up to 3.9 a generator that throw() goes through is linked to nothing meanwhile, so that the chain
- * of frames ends there, and activations are left over outside. What it throws into stands directly
+ * of frames ends there, and activations are left over outside. What it throws into is directly
  * inside of it: both are told to be the inner one's.
  */
 static void join_broken_end(const struct matcher *matcher, struct walk_room *room)
@@ -380,24 +381,26 @@ static void finish(struct matcher *matcher, struct walk_room *room)
 	free(matcher->held);
 }
 
-bool python_find_slice(const struct python_slice *slices, size_t slice_count, remote_addr record,
-		       size_t *at)
+bool python_find_slice(const struct python_native_frame *native_frames, size_t native_frame_count,
+		       remote_addr record, size_t *at)
 {
 	size_t from = *at;
-	while (from < slice_count && record >= slices[from].cfa)
+	while (from < native_frame_count && record >= native_frames[from].cfa)
 		from++;
-	if (from == slice_count || record < slices[from].sp)
+	if (from == native_frame_count || record < native_frames[from].sp)
 		return false;
 	*at = from;
 	return true;
 }
 
 /* The record in each native frame, 0: none. */
-static void spread_records(const struct walk_room *room, const struct python_slice *slices,
-			   size_t slice_count, remote_addr *records)
+static void spread_records(const struct walk_room *room,
+			   const struct python_native_frame *native_frames,
+			   size_t native_frame_count, remote_addr *records)
 {
 	for (size_t i = 0, at = 0; i < room->record_count; i++)
-		if (python_find_slice(slices, slice_count, room->records[i].address, &at))
+		if (python_find_slice(native_frames, native_frame_count, room->records[i].address,
+				      &at))
 			records[at] = room->records[i].address;
 }
 
@@ -408,16 +411,20 @@ static bool may_evaluate(const struct python_runtime *runtime, bool known, remot
 }
 
 void python_find_activations(const struct python_runtime *runtime,
-			     const struct memory_reader *memory, const struct python_slice *slices,
-			     size_t slice_count, struct walk_room *room)
+			     const struct memory_reader *memory,
+			     const struct python_native_frame *native_frames,
+			     size_t native_frame_count, struct walk_room *room)
 {
 	struct matcher matcher = {.room = room, .memory = memory};
 	const bool known = python_runtime_knows_eval(runtime);
-	_cleanup_free_ remote_addr *records = alloc_zeroed(slice_count + 1, sizeof(*records));
+	_cleanup_free_ remote_addr *records =
+		alloc_zeroed(native_frame_count + 1, sizeof(*records));
 	prepare(&matcher);
-	spread_records(room, slices, slice_count, records);
-	for (size_t i = 0; i < slice_count; i++)
-		if (slices[i].cfa && (records[i] || may_evaluate(runtime, known, slices[i].pc)))
-			add_candidate(&matcher, &slices[i], records[i] ? records[i] : slices[i].sp);
+	spread_records(room, native_frames, native_frame_count, records);
+	for (size_t i = 0; i < native_frame_count; i++)
+		if (native_frames[i].cfa &&
+		    (records[i] || may_evaluate(runtime, known, native_frames[i].pc)))
+			add_candidate(&matcher, &native_frames[i],
+				      records[i] ? records[i] : native_frames[i].sp);
 	finish(&matcher, room);
 }

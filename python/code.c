@@ -11,8 +11,9 @@
 #include "base/cache_table.h"
 #include "base/cleanup.h"
 #include "python/internal.h"
+#include "python/walk.h"
 
-enum { RECALLS = 4 };
+enum { FRAME_CACHES = 4 };
 
 struct place {
 	uint64_t identity; /* of the object that was there last */
@@ -30,8 +31,8 @@ struct python_code_cache {
 	struct python_code **codes;
 	size_t count, capacity;
 	struct walk_room room;
-	bool recalling;
-	struct walk_recall *recalls[RECALLS];
+	bool keeps_frames;
+	struct frame_cache *frame_caches[FRAME_CACHES];
 };
 
 struct python_code_cache *python_code_cache_new(struct interner *interner)
@@ -54,10 +55,20 @@ void python_code_cache_free(struct python_code_cache *cache)
 	free(cache->places);
 	cache_table_release(&cache->lines);
 	walk_room_release(&cache->room);
-	for (size_t i = 0; i < RECALLS; i++)
-		walk_recall_free(cache->recalls[i]);
+	for (size_t i = 0; i < FRAME_CACHES; i++)
+		frame_cache_free(cache->frame_caches[i]);
 	free(cache->codes);
 	free(cache);
+}
+
+void python_code_cache_forget_places(struct python_code_cache *cache)
+{
+	table_clear(&cache->by_address);
+	cache->place_count = 0;
+	for (size_t i = 0; i < FRAME_CACHES; i++) {
+		frame_cache_free(cache->frame_caches[i]);
+		cache->frame_caches[i] = NULL;
+	}
 }
 
 const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id)
@@ -70,103 +81,20 @@ struct walk_room *python_code_cache_room(struct python_code_cache *cache)
 	return &cache->room;
 }
 
-void python_code_cache_set_recall(struct python_code_cache *cache, bool recall)
+void python_code_cache_keep_frames(struct python_code_cache *cache, bool frame_cache)
 {
-	cache->recalling = recall;
+	cache->keeps_frames = frame_cache;
 }
 
-struct walk_recall *python_code_cache_recall(struct python_code_cache *cache, remote_addr tstate)
+struct frame_cache *python_code_cache_frames(struct python_code_cache *cache, remote_addr tstate)
 {
-	if (!cache->recalling)
+	if (!cache->keeps_frames)
 		return NULL;
-	struct walk_recall **recall = &cache->recalls[hash_pair(tstate, 0) % RECALLS];
-	if (!*recall)
-		*recall = walk_recall_new();
-	return *recall;
-}
-
-/* CPython 3.11 Python/pystate.c, _PyThreadState_PushFrame. */
-static uint64_t frame_size(const struct python_layout *layout, const uint8_t *code)
-{
-	if (layout->code_framesize != LAYOUT_ABSENT)
-		return sizeof(uint64_t) * field_u32(code, layout->code_framesize);
-	if (layout->code_nlocalsplus == LAYOUT_ABSENT)
-		return 0;
-	/* struct _PyInterpreterFrame has the first of the variables, too. */
-	const uint64_t words = (uint64_t)field_u32(code, layout->code_nlocalsplus) +
-			       field_u32(code, layout->code_stacksize) - 1;
-	return layout->iframe_size + sizeof(uint64_t) * words;
-}
-
-/* Of what stays as it is for the object's life: its type, counts and pointers up to the line table,
- * and co_version where there is one. */
-static uint64_t hash_header(const struct python_layout *layout, uint8_t *bytes)
-{
-	const size_t end = layout->code_linetable + sizeof(uint64_t);
-	uint64_t hash = 0;
-	if (layout->code_warmup != LAYOUT_ABSENT)
-		memset(bytes + layout->code_warmup, 0, sizeof(uint32_t));
-	for (size_t at = layout->object_type; at < end; at += sizeof(uint64_t))
-		hash = hash_pair(hash, field_u64(bytes, at));
-	return hash;
-}
-
-/* What the pointers of a header without co_version lead to, in brief: other strings may have been
- * put where those of an object that is no more were. */
-static bool hash_content(const struct python_layout *layout, const struct memory_reader *memory,
-			 const struct python_code_header *header, uint64_t *hash,
-			 struct error *error)
-{
-	enum { FIRST = sizeof(uint64_t) };
-	uint64_t name, size, first;
-	uint8_t bytes[MAX_RECORD];
-	const size_t start = layout->object_var_size, data = layout->bytes_data - start;
-	if (!memory_read_u64(memory, header->name + layout->unicode_hash, &name, error) ||
-	    !memory_read(memory, header->line_table + start, bytes, data + FIRST, error))
-		return false;
-	size = field_u64(bytes, 0);
-	if (size < FIRST)
-		memset(bytes + data + size, 0, FIRST - size);
-	first = field_u64(bytes, data);
-	*hash = hash_pair(hash_pair(*hash, name), hash_pair(size, first));
-	return true;
-}
-
-bool python_code_header_read(const struct python_runtime *runtime,
-			     const struct memory_reader *memory, remote_addr address,
-			     struct python_code_header *header, struct error *error)
-{
-	const struct python_layout *layout = &runtime->layout;
-	uint8_t bytes[MAX_CODE];
-	if (address == 0 || address % 8 != 0)
-		return error_set(error, ERROR_TORN, "no code object at %#llx",
-				 (unsigned long long)address);
-	if (!memory_read(memory, address, bytes, layout->code_size, error))
-		return false;
-	uint64_t type = field_u64(bytes, layout->object_type);
-	if (type != runtime->code_type)
-		return error_set(error, ERROR_TORN, "no code object at %#llx",
-				 (unsigned long long)address);
-	header->address = address;
-	header->used = false;
-	header->code = NULL;
-	header->first_line = (int32_t)field_u32(bytes, layout->code_firstlineno);
-	header->filename = field_u64(bytes, layout->code_filename);
-	header->name = field_u64(bytes, layout->code_name);
-	header->line_table = field_u64(bytes, layout->code_linetable);
-	header->bytecode = header->first_traceable = header->copies = 0;
-	header->frame_size = frame_size(layout, bytes);
-	if (layout->code_tlbc != LAYOUT_ABSENT)
-		header->copies = field_u64(bytes, layout->code_tlbc);
-	if (layout->code_bytecode != LAYOUT_ABSENT) {
-		header->bytecode = address + layout->code_bytecode;
-		header->first_traceable = 2 * field_u32(bytes, layout->code_firsttraceable);
-	}
-	header->identity = hash_header(layout, bytes);
-	/* CPython Objects/codeobject.c, init_code: it stays 0 once 2^32 have been made. */
-	if (layout->code_version != LAYOUT_ABSENT && field_u32(bytes, layout->code_version) != 0)
-		return true;
-	return hash_content(layout, memory, header, &header->identity, error);
+	struct frame_cache **frame_cache =
+		&cache->frame_caches[hash_pair(tstate, 0) % FRAME_CACHES];
+	if (!*frame_cache)
+		*frame_cache = frame_cache_new();
+	return *frame_cache;
 }
 
 /* Reads a bytes object into *bytes, malloc'ed. */

@@ -37,7 +37,7 @@ enum group {
  */
 struct member {
 	uint16_t field; /* offset in struct python_layout */
-	int16_t behind; /* the member stands so many bytes behind that field */
+	int16_t behind; /* the member is so many bytes behind that field */
 	enum group group;
 	uint16_t at[TABLE_COUNT];
 	uint16_t plus[TABLE_COUNT], less[TABLE_COUNT]; /* other words to be added or subtracted */

@@ -8,11 +8,11 @@ static bool add_heap_frames(struct walk *walk, struct error *error)
 {
 	const struct python_layout *layout = walk->layout;
 	remote_addr address = field_u64(walk->room->tstate, layout->tstate_frame);
-	struct loop_guard guard = {0, 0, 0};
+	struct loop_guard guard = {0};
 	while (address) {
 		uint8_t frame[MAX_RECORD];
 		uint32_t code;
-		if (walk_is_loop(&guard, address))
+		if (loop_met(&guard, address, MAX_FRAMES))
 			return walk_loop_found(error);
 		if (!walk_read_record(walk, address, frame, layout->frame_size, error) ||
 		    !walk_find_code(walk, field_u64(frame, layout->frame_code), &code, error))
@@ -82,12 +82,12 @@ bool walk_frames(struct walk *walk, struct error *error)
 	if (walk->room->frame_count == 1 && walk->layout->tstate_cframe != LAYOUT_ABSENT &&
 	    is_unlinked(walk))
 		return error_set(error, ERROR_TORN, "a generator's frame is not linked");
-	if (!walk->slice_count) {
+	if (!walk->native_frame_count) {
 		push_in_order(walk);
 		return true;
 	}
 	list_records(walk);
-	python_find_activations(walk->runtime, walk->memory, walk->slices, walk->slice_count,
-				walk->room);
+	python_find_activations(walk->runtime, walk->memory, walk->native_frames,
+				walk->native_frame_count, walk->room);
 	return true;
 }

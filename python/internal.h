@@ -40,6 +40,27 @@ struct python_window {
 	uint16_t offset, size;
 };
 
+/*
+ * A list or chain that the target wrote may lead back into itself. After Brent: one element is
+ * marked, and the distance to the next one to be marked doubles; meeting it again is a loop.
+ */
+struct loop_guard {
+	remote_addr mark;
+	size_t steps, next;
+};
+
+/* Call for each element; true: seen before, or one more than `limit`. */
+static inline bool loop_met(struct loop_guard *guard, remote_addr address, size_t limit)
+{
+	if (guard->steps >= limit || (guard->steps && address == guard->mark))
+		return true;
+	if (guard->steps++ == guard->next) {
+		guard->mark = address;
+		guard->next = guard->next * 2 + 1;
+	}
+	return false;
+}
+
 /* Which entry of a dict has which integer as its key: see object_dict_indexed. */
 struct object_index {
 	remote_addr start; /* of the entries, `count` of which are noted */
@@ -62,10 +83,14 @@ struct python_runtime {
 	remote_addr collecting; /* of the int that says so (<= 3.8); 0: none */
 	/* Code of the eval function, of what <gc> stands for, of what takes the lock of imports. */
 	struct python_ranges eval, collector, import_lock;
+	struct python_ranges gil;	       /* of what gets and gives up the GIL */
 	remote_addr code_type;		       /* of PyCode_Type */
 	struct python_window windows[WINDOWS]; /* of PyInterpreterState */
 	unsigned window_count;
 	struct python_active *last_active;
+	/* Functions of the C API, in order of address, where the module may be a host's. */
+	struct module_place *api;
+	size_t api_count;
 	char version[32];
 };
 
@@ -75,6 +100,12 @@ static inline uint64_t field_u64(const void *record, uint16_t offset)
 	uint64_t value;
 	memcpy(&value, (const char *)record + offset, sizeof(value));
 	return value;
+}
+
+/* The same; 0 where the layout has no such field. */
+static inline uint64_t field_optional(const void *record, uint16_t offset)
+{
+	return offset == LAYOUT_ABSENT ? 0 : field_u64(record, offset);
 }
 
 static inline uint32_t field_u32(const void *record, uint16_t offset)
@@ -99,6 +130,11 @@ bool MUST_CHECK python_debug_offsets_apply(struct python_layout *layout,
 
 /* Fills in the windows from the layout. */
 void python_runtime_plan(struct python_runtime *runtime);
+
+/* ---- host.c ---- */
+
+/* Fills in `api`. */
+void python_host_locate(struct python_runtime *runtime);
 
 /* ---- threads.c ---- */
 
@@ -215,132 +251,15 @@ struct walk_room;
  * the pause.
  */
 void python_find_activations(const struct python_runtime *runtime,
-			     const struct memory_reader *memory, const struct python_slice *slices,
-			     size_t slice_count, struct walk_room *room);
+			     const struct memory_reader *memory,
+			     const struct python_native_frame *native_frames,
+			     size_t native_frame_count, struct walk_room *room);
 
 /*
  * The native frame in which the record lies, from slices[*at] outwards: records and slices are both
  * given outwards, so each slice is looked at once. False: it is on another stack, and *at stays.
  */
-bool python_find_slice(const struct python_slice *slices, size_t slice_count, remote_addr record,
-		       size_t *at);
-
-/* ---- walk.c: the one walk that both touching and reading use ---- */
-
-struct walked_frame {
-	remote_addr address;
-	int32_t instruction;
-	uint32_t code; /* index in walk_room.codes */
-};
-
-struct code_slot {
-	uint32_t stamp, index;
-};
-
-struct raw_chunk {
-	remote_addr address;
-	size_t length;	      /* of all of it */
-	size_t size;	      /* of the part in use */
-	const uint8_t *bytes; /* where the reader has them; NULL: in walk_room.bytes, once copied */
-	size_t offset;	      /* there */
-	bool loaded;
-};
-
-struct entry_record {
-	remote_addr address, current_frame, previous;
-};
-
-/* A frame that the walk has looked at, shown or not. */
-struct walked_view {
-	remote_addr address, previous;
-	uint32_t frame; /* how many frames had been added before it */
-	uint32_t code;	/* in walk_room.codes; NO_INDEX: a shim has none */
-	uint32_t chunk; /* in which it stands, counted from the oldest; NO_INDEX: in none */
-	bool ends_run;	/* the activation's outermost */
-	bool lasting;	/* its bytes and its code object tell all of it */
-};
-enum { NO_INDEX = 0xffffffffu };
-
-struct walk_recall;
-
-/* Everything a walk needs room for: kept from walk to walk, so that it stops allocating. */
-struct walk_room {
-	struct walked_frame *frames;
-	size_t frame_count, frame_capacity;
-	struct python_activation *activations;
-	size_t activation_count, activation_capacity;
-	struct entry_record *records;
-	size_t record_count, record_capacity;
-	struct python_code_header *codes;
-	size_t code_count, code_capacity;
-	uint32_t code_hit; /* the one found last */
-	struct raw_chunk *chunks;
-	size_t chunk_count, chunk_capacity, chunk_hit; /* where a frame was found last */
-	uint32_t *chunk_order;			       /* indices by address, once asked for */
-	size_t chunk_order_count, chunk_order_capacity;
-	uint8_t *bytes;
-	size_t byte_count, byte_capacity;
-	uint8_t *slice; /* words of one native frame, for the rebuild */
-	size_t slice_capacity;
-	struct code_slot *code_slots; /* into codes, by hash of the address */
-	size_t code_slot_count;	      /* a power of two */
-	uint32_t code_stamp;	      /* slots of another stamp are free */
-	uint32_t skipped_records, rebuilt_records, relinked_frames;
-	bool cut;	/* see struct python_stack */
-	bool mixed;	/* the native stack has activations of other frames among those of ours */
-	uint32_t *kept; /* activations.c: how often each place had an activation's own frame */
-	uint32_t kept_most;
-	uint64_t walks;		    /* so far */
-	struct walk_recall *recall; /* NULL: each frame is decoded, and no views are noted */
-	struct walked_view *views;
-	size_t view_count, view_capacity;
-	uint8_t tstate[MAX_TSTATE];
-};
-void walk_room_release(struct walk_room *room);
-
-/* Reads the thread state and follows its frames. Slices as in python_stack_read. */
-bool MUST_CHECK walk_stack(const struct python_runtime *runtime, const struct memory_reader *memory,
-			   remote_addr tstate, const struct python_slice *slices,
-			   size_t slice_count, struct walk_room *room, struct error *error);
-
-/* The same for python_stack_touch: without slices, the stack above the newest record is searched as
- * a whole. */
-bool MUST_CHECK walk_touch(const struct python_runtime *runtime, const struct memory_reader *memory,
-			   remote_addr tstate, const struct python_native *native,
-			   struct walk_room *room, struct error *error);
-
-/* Reads what decoding will need of the code objects of a walk's frames, those that are known
- * excepted (stack.c). */
-bool MUST_CHECK python_codes_read(const struct python_runtime *runtime,
-				  const struct memory_reader *memory,
-				  struct python_known_codes *known, struct walk_room *room,
-				  struct error *error);
-
-/* Makes known what python_codes_read has read, and reads what else python_stack_read needs. */
-bool MUST_CHECK python_stack_finish(const struct python_runtime *runtime,
-				    const struct memory_reader *memory, remote_addr tstate,
-				    struct python_known_codes *known, const struct walk_room *room,
-				    struct error *error);
-
-/* The room of a code cache: what python_stack_read walks in. */
-struct walk_room *python_code_cache_room(struct python_code_cache *cache);
-
-/* What is recalled of a thread state's last walk; NULL: nothing is to be. */
-struct walk_recall *python_code_cache_recall(struct python_code_cache *cache, remote_addr tstate);
-
-/* ---- walk_recall.c: the frames of the last walk, where no byte of them has changed ---- */
-
-struct walk_recall *walk_recall_new(void);
-void walk_recall_free(struct walk_recall *recall); /* NULL accepted */
-
-/* How many of the outermost frames of the walk in `room` were taken from the last one: all of
- * them, as they were resolved then, in *frames. *walk: that one's number; 0: none were. */
-size_t walk_recall_frames(const struct walk_room *room, const struct python_frame **frames,
-			  uint64_t *walk);
-
-/* Keeps the walk, whose frames have been resolved, for the next one; what the room has of it is
- * gone. */
-void walk_recall_keep(const struct python_runtime *runtime, const struct memory_reader *memory,
-		      remote_addr tstate, struct walk_room *room, const struct python_stack *stack);
+bool python_find_slice(const struct python_native_frame *native_frames, size_t native_frame_count,
+		       remote_addr record, size_t *at);
 
 #endif

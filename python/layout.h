@@ -73,7 +73,7 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(code, framesize)   /* 3.12+: words of a frame on the data stack */                       \
 	X(code, nlocalsplus) /* 3.11: these, the next and what every frame has make it up */       \
 	X(code, stacksize)                                                                         \
-	X(code, warmup)	 /* 3.11: changes, as does what stands behind it in that word */           \
+	X(code, warmup)	 /* 3.11: changes, as does what is behind it in that word */               \
 	X(code, version) /* 3.12+: another one for each code object made */                        \
 	X(code, size)	 /* of the header */                                                       \
 	X(object, type)                                                                            \
@@ -104,7 +104,7 @@ enum { LAYOUT_ABSENT = 0xffff };
 	X(keys, entry_count)                                                                       \
 	X(keys, indices) /* 3.3 - 3.5: the entries themselves */                                   \
 	X(values, first)                                                                           \
-	X(instance, dict_before)   /* the managed dict stands this far before the object */        \
+	X(instance, dict_before)   /* the managed dict is this far before the object */            \
 	X(instance, values_before) /* 3.11: the managed values, likewise */
 
 /* Where the lists of interpreters and the facts about all of them start. */
@@ -162,8 +162,8 @@ enum python_attributes {
 
 struct python_layout {
 	uint8_t major, minor;
-	bool free_threaded; /* rows of such builds stand apart */
-	bool debug_offsets; /* the target itself tells (most of) its offsets */
+	bool free_threaded; /* rows of such builds are apart */
+	bool debug_offsets; /* the target itself says (most of) its offsets */
 	enum python_root root;
 	enum python_chain chain;
 	enum python_line_format lines;

@@ -4,7 +4,7 @@
  * headers and debug information (tests/layouts compares both anew for every interpreter there is).
  * What a row does not name is LAYOUT_ABSENT, never 0: 0 is a legal offset.
  *
- * Versions share most of a struct's members, so those stand in macros, named after the
+ * Versions share most of a struct's members, so those are in macros, named after the
  * first version that has them so. 3.13 and later: the target itself gives most offsets, too;
  * debug_offsets.c compares them with the row, and takes those that move between micro versions.
  */
@@ -294,7 +294,7 @@ const struct python_layout *python_layout_find(unsigned major, unsigned minor, b
 
 /*
  * Offsets by micro version. Every other release from 2.7.3 to 3.12.6, and of 3.13 and later what
- * the target itself tells, is as the rows are.
+ * the target itself says, is as the rows are.
  */
 static const struct {
 	uint8_t major, minor, first, last; /* micro versions */

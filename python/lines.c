@@ -12,7 +12,7 @@ struct cursor {
 /* No line: the instruction was made by the compiler for itself. */
 static const struct python_position NOWHERE = {0, 0, -1, -1};
 
-/* Of a table that tells no more than lines. */
+/* Of a table that has no more than lines. */
 static struct python_position on_line(uint32_t line)
 {
 	return (struct python_position){(int32_t)line, 0, -1, -1};

@@ -62,95 +62,27 @@ remote_addr python_candidate_address(const struct python_candidate *candidate,
 
 /* ---- what a function returns ---- */
 
-static bool skip(const uint8_t **at, const uint8_t *end, const void *bytes, size_t size)
-{
-	if ((size_t)(end - *at) < size || memcmp(*at, bytes, size) != 0)
-		return false;
-	*at += size;
-	return true;
-}
-
-static bool is_return(const uint8_t *at, const uint8_t *end)
-{
-	skip(&at, end, "\x5d", 1); /* pop %rbp */
-	skip(&at, end, "\xf3", 1); /* repz */
-	return skip(&at, end, "\xc3", 1);
-}
-
-static int64_t take_signed(const uint8_t **at, size_t size)
-{
-	int8_t byte;
-	int32_t word;
-	if (size == 1)
-		memcpy(&byte, *at, 1);
-	else
-		memcpy(&word, *at, 4);
-	*at += size;
-	return size == 1 ? byte : word;
-}
-
-/* "mov 24(%rax),%rax" with a displacement of 0, 1 or 4 bytes. */
-static bool skip_member(const uint8_t **at, const uint8_t *end, int64_t *offset)
-{
-	*offset = 0;
-	if (skip(at, end, "\x48\x8b\x00", 3))
-		return true;
-	if (skip(at, end, "\x48\x8b\x40", 3))
-		*offset = take_signed(at, 1);
-	else if (skip(at, end, "\x48\x8b\x80", 3))
-		*offset = take_signed(at, 4);
-	else
-		return false;
-	return true;
-}
-
-/* The bytes lie in one segment that may be written to, or executed. */
-static bool lies_in(const struct module *module, uint32_t flag, uint64_t vaddr, uint64_t size)
-{
-	for (size_t i = 0; i < module->segment_count; i++) {
-		const struct module_segment *segment = &module->segments[i];
-		if ((segment->flags & flag) && vaddr >= segment->vaddr &&
-		    vaddr - segment->vaddr < segment->memory_size &&
-		    size <= segment->memory_size - (vaddr - segment->vaddr))
-			return true;
-	}
-	return false;
-}
-
 remote_addr python_returned_variable(const struct module *module, uint64_t function,
-				     const struct memory_reader *memory)
+				     const struct memory_reader *memory, struct error *error)
 {
-	uint8_t code[32];
-	const uint8_t *at = code, *const end = code + sizeof(code);
-	uint64_t variable, base;
-	int64_t offset;
-	if (!module_read(module, function, code, sizeof(code), NULL))
+	struct elf_returned returned;
+	uint64_t base;
+	if (!module_returned_variable(module, function, &returned))
 		return 0;
-	skip(&at, end, "\xf3\x0f\x1e\xfa", 4); /* endbr64 */
-	skip(&at, end, "\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp,%rbp */
-	if (skip(&at, end, "\x48\x8b\x05", 3)) {
-		offset = take_signed(&at, 4);
-		variable = function + (uint64_t)(at - code) + (uint64_t)offset;
-	} else if (module->fixed && skip(&at, end, "\x48\x8b\x04\x25", 4)) {
-		variable = (uint64_t)take_signed(&at, 4);
-	} else {
+	if (!returned.is_member)
+		return module->load_bias + returned.variable;
+	if (!memory_read_u64(memory, module->load_bias + returned.variable, &base, error))
 		return 0;
-	}
-	if (is_return(at, end))
-		return lies_in(module, PF_W, variable, 8) ? module->load_bias + variable : 0;
-	if (!skip_member(&at, end, &offset) || !is_return(at, end) ||
-	    !memory_read_u64(memory, module->load_bias + variable, &base, NULL))
-		return 0;
-	return base ? base + (uint64_t)offset : 0;
+	return base ? base + (uint64_t)returned.offset : 0;
 }
 
 static remote_addr returned_by(const struct python_candidate *candidate, enum python_symbol symbol,
-			       const struct memory_reader *memory)
+			       const struct memory_reader *memory, struct error *error)
 {
 	const struct module_place *function = &candidate->places[symbol];
 	if (!function->found)
 		return 0;
-	return python_returned_variable(candidate->module, function->vaddr, memory);
+	return python_returned_variable(candidate->module, function->vaddr, memory, error);
 }
 
 /* ---- variables ---- */
@@ -164,10 +96,10 @@ static bool locate_variables(const struct python_candidate *candidate,
 	/* Static variables: stripped files have no symbols of them. */
 	if (collecting->found && collecting->size == sizeof(int))
 		runtime->collecting = candidate->module->load_bias + collecting->vaddr;
-	runtime->head = returned_by(candidate, SYMBOL_HEAD_FUNCTION, memory);
+	runtime->head = returned_by(candidate, SYMBOL_HEAD_FUNCTION, memory, error);
 	if (!runtime->head && head->found && head->size == 8)
 		runtime->head = candidate->module->load_bias + head->vaddr;
-	runtime->current = returned_by(candidate, SYMBOL_CURRENT_FUNCTION, memory);
+	runtime->current = returned_by(candidate, SYMBOL_CURRENT_FUNCTION, memory, error);
 	if (!runtime->current)
 		runtime->current = python_candidate_address(candidate, SYMBOL_CURRENT);
 	/* Without symbols nobody knows who holds the GIL. */
@@ -180,9 +112,10 @@ static bool locate_variables(const struct python_candidate *candidate,
 
 /* The member that a function returns, else where the row has it: within 3.7 there are two. */
 static remote_addr member(const struct python_candidate *candidate, enum python_symbol function,
-			  const struct memory_reader *memory, remote_addr runtime, uint16_t offset)
+			  const struct memory_reader *memory, remote_addr runtime, uint16_t offset,
+			  struct error *error)
 {
-	remote_addr returned = returned_by(candidate, function, memory);
+	remote_addr returned = returned_by(candidate, function, memory, error);
 	if (returned > runtime && returned - runtime < candidate->places[SYMBOL_RUNTIME].size)
 		return returned;
 	return runtime + offset;
@@ -199,10 +132,10 @@ static bool locate_runtime(const struct python_candidate *candidate,
 				 candidate->module->path);
 	runtime->address = address;
 	runtime->head = member(candidate, SYMBOL_HEAD_FUNCTION, memory, address,
-			       layout->runtime_interpreters_head);
+			       layout->runtime_interpreters_head, error);
 	if (layout->runtime_tstate_current != LAYOUT_ABSENT)
 		runtime->current = member(candidate, SYMBOL_CURRENT_FUNCTION, memory, address,
-					  layout->runtime_tstate_current);
+					  layout->runtime_tstate_current, error);
 	if (layout->gc_place == GC_IN_RUNTIME)
 		runtime->collecting = address + layout->runtime_gc_collecting;
 	return true;
@@ -297,28 +230,46 @@ static bool locate_code_type(const struct python_candidate *candidate,
 
 void python_locate_code(struct python_runtime *runtime)
 {
-	enum { OLD_EVAL = 1, OF_EVAL = 2, OF_IMPORTS = 3 };
-	static const char *const names[] = {
-		"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx",     "_PyImport_AcquireLock",
-		"gc_collect_main",	    "gc_collect_generations", "gc_collect_with_callback",
-		"gc_collect_young",	    "gc_collect_increment",   "collect",
-		"_PyGC_CollectNoFail"};
+	enum { OLD_EVAL = 1, OF_EVAL = 2, OF_IMPORTS = 3, OF_COLLECTOR = 10, PARTS = 64 };
+	static const char *const names[] = {"_PyEval_EvalFrameDefault",
+					    "PyEval_EvalFrameEx",
+					    "_PyImport_AcquireLock",
+					    "gc_collect_main",
+					    "gc_collect_generations",
+					    "gc_collect_with_callback",
+					    "gc_collect_young",
+					    "gc_collect_increment",
+					    "collect",
+					    "_PyGC_CollectNoFail",
+					    "take_gil",
+					    "drop_gil",
+					    "drop_gil_impl",
+					    "PyEval_RestoreThread",
+					    "PyEval_SaveThread",
+					    "PyEval_AcquireThread",
+					    "PyEval_ReleaseThread",
+					    "_PyThreadState_Attach",
+					    "_PyThreadState_Detach",
+					    "_PyEval_AcquireLock",
+					    "_PyEval_ReleaseLock"};
 	const struct module *module = runtime->module;
-	struct module_place parts[2 * CODE_RANGES];
-	size_t count = module_find_parts(module, names, sizeof(names) / sizeof(*names), parts,
-					 2 * CODE_RANGES);
+	struct module_place parts[PARTS];
+	size_t count =
+		module_find_parts(module, names, sizeof(names) / sizeof(*names), parts, PARTS);
 	bool has_default = false;
 	runtime->eval.count = runtime->import_lock.count = runtime->collector.count = 0;
+	runtime->gil.count = 0;
 	for (size_t i = 0; i < count; i++)
 		has_default |= parts[i].name == 0;
 	for (size_t i = 0; i < count; i++) {
 		struct python_ranges *ranges = parts[i].name < OF_EVAL	    ? &runtime->eval
 					       : parts[i].name < OF_IMPORTS ? &runtime->import_lock
-									    : &runtime->collector;
+					       : parts[i].name < OF_COLLECTOR ? &runtime->collector
+									      : &runtime->gil;
 		remote_addr start = module->load_bias + parts[i].vaddr;
 		if (has_default && parts[i].name == OLD_EVAL)
 			continue; /* a mere wrapper since 3.6 */
-		if (lies_in(module, PF_X, parts[i].vaddr, parts[i].size) &&
+		if (module_contains(module, PF_X, parts[i].vaddr, parts[i].size) &&
 		    ranges->count < CODE_RANGES)
 			ranges->list[ranges->count++] =
 				(struct python_range){start, start + parts[i].size};
@@ -330,8 +281,14 @@ bool python_locate(const struct python_candidate *candidate, const struct memory
 		   struct python_runtime *runtime, struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
+	struct error problem = {0};
 	bool found = layout->root == ROOT_VARIABLES
-			     ? locate_variables(candidate, memory, runtime, error)
-			     : locate_runtime(candidate, memory, runtime, error);
-	return found && locate_code_type(candidate, memory, runtime, error);
+			     ? locate_variables(candidate, memory, runtime, &problem)
+			     : locate_runtime(candidate, memory, runtime, &problem);
+	/* What is taken in place of what could not be read would stay. */
+	if (!found || (problem.kind != ERROR_NONE && problem.kind != ERROR_ABSENT)) {
+		*error = problem;
+		return false;
+	}
+	return locate_code_type(candidate, memory, runtime, error);
 }

@@ -16,7 +16,7 @@ struct python_version {
 
 /*
  * `constant` is the place of Py_Version, if any; `runtime` the address of _PyRuntime, or 0. False
- * when nothing tells: the text that versions before 3.11 keep is made while they start.
+ * when nothing says: the text that versions before 3.11 keep is made while they start.
  */
 bool MUST_CHECK python_version_find(const struct module *module, const struct memory_reader *memory,
 				    const struct module_place *constant, remote_addr runtime,
@@ -71,14 +71,14 @@ remote_addr python_candidate_address(const struct python_candidate *candidate,
  * does; `function` is its ELF address. With and without endbr64 and a frame pointer:
  *   mov interp_head(%rip),%rax; ret                               a variable
  *   mov _PyRuntime@GOTPCREL(%rip),%rax; mov 24(%rax),%rax; ret    a member, by the offset table
- * 0: the function does something else.
+ * 0: the function does something else, or, as *error says (set on that alone), a read has failed.
  */
 remote_addr python_returned_variable(const struct module *module, uint64_t function,
-				     const struct memory_reader *memory);
+				     const struct memory_reader *memory, struct error *error);
 
 /*
  * Fills in address, head, current, collecting, code_type and the eval function's code; the layout
- * must be there. ABSENT.
+ * must be there. ABSENT, or what a failed read says.
  */
 bool MUST_CHECK python_locate(const struct python_candidate *candidate,
 			      const struct memory_reader *memory, struct python_runtime *runtime,
@@ -93,7 +93,8 @@ void python_locate_code(struct python_runtime *runtime);
 
 /* ---- search.c ---- */
 
-/* Whether the module has texts of an interpreter; reads its file from one end to the other. */
+/* Whether the module has texts of an interpreter, or may have some that cannot be read now; reads
+ * its file from one end to the other. */
 bool python_search_is_worth(const struct module *module);
 
 /*

@@ -3,10 +3,13 @@
  * The names that the threading module gives: sys.modules["threading"]._active[ident]._name (2.7:
  * _Thread__name). Read while the target runs: no name is an answer.
  */
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "python/internal.h"
 
-enum { MAX_NAME = 512 };
+/* What the threading module names the main thread, and so shall one that has not imported it. */
+static const char MAIN_NAME[] = "MainThread";
 
 /* threading._active, which is one and the same dict as long as the interpreter lives. */
 static remote_addr find_active(const struct python_objects *objects, remote_addr interpreter)
@@ -46,22 +49,39 @@ static bool is_thread(const struct python_objects *objects, remote_addr object,
 	       value == thread->native_thread_id;
 }
 
-const char *python_thread_name(const struct python_runtime *runtime,
-			       const struct memory_reader *memory,
-			       const struct python_thread *thread, struct interner *interner)
+/* Nobody can have given it another one. */
+static bool lacks_threading(const struct python_runtime *runtime,
+			    const struct python_objects *objects, remote_addr interpreter)
+{
+	const remote_addr modules =
+		object_word(objects, interpreter + runtime->layout.interp_modules);
+	const struct object_key threading = {"threading", 0};
+	return modules && !object_dict_value(objects, modules, &threading);
+}
+
+bool python_thread_name(const struct python_runtime *runtime, const struct memory_reader *memory,
+			const struct python_thread *thread, char name[PYTHON_NAME_SIZE])
 {
 	const struct python_layout *layout = &runtime->layout;
 	const struct python_objects objects = {layout, memory};
 	remote_addr object = find_thread(runtime, &objects, thread);
+	if (!object && thread->main && !runtime->last_active->dict &&
+	    lacks_threading(runtime, &objects, thread->interpreter)) {
+		memcpy(name, MAIN_NAME, sizeof(MAIN_NAME));
+		return true;
+	}
 	/* The dict is changed while it is read: what it gives may be a thread that has ended. */
 	if (!object || !is_thread(&objects, object, thread))
-		return NULL;
-	remote_addr name = object_attribute(&objects, object, layout->thread_name);
-	if (!name || !python_is_string(layout, memory, name))
-		return NULL;
-	_cleanup_strbuf_ struct strbuf text;
-	strbuf_init(&text);
-	if (!python_string_read(layout, memory, name, &text, NULL) || text.size == 0)
-		return NULL;
-	return intern_bytes(interner, text.text, text.size < MAX_NAME ? text.size : MAX_NAME);
+		return false;
+	remote_addr text = object_attribute(&objects, object, layout->thread_name);
+	if (!text || !python_is_string(layout, memory, text))
+		return false;
+	_cleanup_strbuf_ struct strbuf read;
+	strbuf_init(&read);
+	if (!python_string_read(layout, memory, text, &read, NULL) || read.size == 0)
+		return false;
+	const size_t size = read.size < PYTHON_NAME_SIZE ? read.size : PYTHON_NAME_SIZE - 1;
+	memcpy(name, read.text, size);
+	name[size] = '\0';
+	return name[0] != '\0';
 }

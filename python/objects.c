@@ -15,6 +15,7 @@ enum {
 	KIND_GENERAL = 0,      /* dk_kind: entries with a hash */
 	WITH_HASH = 24,
 	WITHOUT_HASH = 16,
+	SMALL_DICT = 64,
 	MAX_DIGITS = 3, /* 64 bits of value in digits of 30 */
 };
 
@@ -32,7 +33,7 @@ static uint64_t flags_of(const struct python_objects *objects, remote_addr objec
 /* ---- keys ---- */
 
 /*
- * CPython 3.12 Include/cpython/longintrepr.h: digits of 30 bits; their count stands above three
+ * CPython 3.12 Include/cpython/longintrepr.h: digits of 30 bits; their count is above three
  * bits of tag. Before, it is the object's size, negative for negative numbers.
  */
 static bool long_value(const struct python_objects *objects, remote_addr object, uint64_t *value)
@@ -187,24 +188,26 @@ void object_index_release(struct object_index *index)
 	memset(index, 0, sizeof(*index));
 }
 
-/* Notes the entries from `first` on. */
+/* Notes the entries from `first` on, up to one that has no number, or cannot be read. */
 static void index_entries(const struct python_objects *objects, const struct entries *entries,
 			  size_t first, struct object_index *index)
 {
-	size_t count = entries->count - first;
+	size_t count = entries->count - first, noted = 0;
 	_cleanup_free_ uint8_t *bytes = alloc_zeroed(count, entries->size);
 	if (count && !memory_read(objects->memory, entries->start + first * entries->size, bytes,
 				  count * entries->size, NULL))
 		return;
-	for (size_t i = 0; i < count; i++) {
-		const uint8_t *entry = bytes + i * entries->size + entries->key;
+	for (; noted < count; noted++) {
+		const uint8_t *entry = bytes + noted * entries->size + entries->key;
 		remote_addr key = field_u64(entry, 0), value = field_u64(entry, 8);
 		uint64_t number;
-		if (key && value && object_integer(objects, key, &number))
-			table_put(&index->places, number, 0, (uint32_t)(first + i));
+		if (key && value && !object_integer(objects, key, &number))
+			break;
+		if (key && value)
+			table_put(&index->places, number, 0, (uint32_t)(first + noted));
 	}
 	index->start = entries->start;
-	index->count = entries->count;
+	index->count = first + noted;
 }
 
 /* The value of the entry that the index has for the key. *stale: it is another key's by now. */
@@ -240,17 +243,21 @@ remote_addr object_dict_indexed(const struct python_objects *objects, remote_add
 		objects->layout->keys_form == KEYS_MASK || objects->layout->keys_form == KEYS_SLOTS;
 	if (index->start == entries.start && index->count <= entries.count) {
 		bool stale;
-		/* Since 3.6, what is new in a dict stands behind what was there before. */
+		/* Since 3.6, what is new in a dict is behind what was there before. */
 		if (index->count < entries.count)
 			index_entries(objects, &entries, index->count, index);
 		remote_addr value = indexed_value(objects, &entries, index, key, &stale);
-		if (value || (!stale && !in_place))
+		/* A small one may have been made anew in the memory of the one before. */
+		if (value || (!stale && !in_place && entries.count > SMALL_DICT &&
+			      index->count == entries.count))
 			return value;
 	}
 	bool ignored;
 	object_index_release(index);
 	index_entries(objects, &entries, 0, index);
-	return indexed_value(objects, &entries, index, key, &ignored);
+	remote_addr value = indexed_value(objects, &entries, index, key, &ignored);
+	return value || index->count == entries.count ? value
+						      : find_value(objects, &entries, &wanted);
 }
 
 /* ---- attributes ---- */

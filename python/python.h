@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/memory_reader.h"
-#include "target/target.h"
+#include "modules/module.h"
 
 /* ---- the runtime: runtime.c ----------------------------------------------------------------- */
 
@@ -34,13 +34,26 @@ const struct module *python_runtime_module(const struct python_runtime *runtime)
 /* True when the address (run-time) lies in code of the interpreter's own module. */
 bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc);
 
+/*
+ * Where the interpreter is linked into a program, its module has the program's functions as well:
+ * has_host says that it may, and that its symbols tell them apart. is_api: the address lies in a
+ * function of the C API, or in one in which the interpreter's own threads begin. calls_api: the
+ * call before this return address is to one of the former.
+ */
+bool python_runtime_has_host(const struct python_runtime *runtime);
+bool python_runtime_is_api(const struct python_runtime *runtime, remote_addr pc);
+bool python_runtime_calls_api(const struct python_runtime *runtime, remote_addr return_address);
+
 /* True when it lies in the eval function, in the collector, or in the function that acquires the
- * lock of all imports, as far as their names tell. knows_eval: nearly all of the eval function has
+ * lock of all imports, as far as their names say. knows_eval: nearly all of the eval function has
  * a name; not so where just its entry has one, as in stripped builds that split it or make tail
  * calls of it: there Python code may run in any frame of the interpreter's. */
 bool python_runtime_knows_eval(const struct python_runtime *runtime);
 bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr pc);
 bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc);
+/* In what gets or gives up the GIL. */
+bool python_runtime_passes_gil(const struct python_runtime *runtime, remote_addr pc);
+bool python_runtime_knows_collector(const struct python_runtime *runtime); /* false: stripped */
 bool python_runtime_locks_imports(const struct python_runtime *runtime, remote_addr pc);
 
 /* ---- threads: threads.c ---------------------------------------------------------------------- */
@@ -51,6 +64,7 @@ struct python_thread {
 	uint64_t thread_id;	   /* pthread_self() */
 	uint64_t native_thread_id; /* kernel thread id in the target's namespace; 0: not known */
 	uint64_t id;		   /* PyThreadState.id: never reused within an interpreter */
+	bool main; /* for its name: the process's main thread. Not filled in by what reads it */
 };
 
 /* All thread states of all interpreters, newest interpreter first; *threads malloc'ed, the
@@ -71,6 +85,13 @@ uint32_t python_threads_newest(const struct python_runtime *runtime,
 			       bool *all);
 
 /*
+ * Where a thread state's newest entry record is, on the native stack of the thread that runs it;
+ * 0: nobody does. False: nothing says (but 3.10 to 3.12). May run in the pause.
+ */
+bool python_thread_entry(const struct python_runtime *runtime, const struct memory_reader *memory,
+			 remote_addr tstate, remote_addr *entry);
+
+/*
  * A number that changes when a thread state is added: the heads of the interpreters' lists,
  * mixed. A few reads; may run in the pause.
  */
@@ -78,10 +99,18 @@ bool MUST_CHECK python_threads_stamp(const struct python_runtime *runtime,
 				     const struct memory_reader *memory, uint64_t *stamp,
 				     struct error *error);
 
-/* The name given by the threading module ("Thread-1 (worker)"; clean UTF-8, interned), or NULL. */
-const char *python_thread_name(const struct python_runtime *runtime,
-			       const struct memory_reader *memory,
-			       const struct python_thread *thread, struct interner *interner);
+/* One thread state; false: there is none (any more). */
+bool MUST_CHECK python_thread_read(const struct python_runtime *runtime,
+				   const struct memory_reader *memory, remote_addr tstate,
+				   struct python_thread *thread);
+
+/*
+ * The name given by the threading module ("Thread-1 (worker)"; clean UTF-8); false: there is none.
+ * Not in the pause, and of one runtime by one thread of ours only.
+ */
+enum { PYTHON_NAME_SIZE = 512 };
+bool python_thread_name(const struct python_runtime *runtime, const struct memory_reader *memory,
+			const struct python_thread *thread, char name[PYTHON_NAME_SIZE]);
 
 /* ---- one thread's stack: stack.c ------------------------------------------------------------- */
 
@@ -94,10 +123,10 @@ const char *python_thread_name(const struct python_runtime *runtime,
  * too, and they are added. `native`: what is known of the native stack; NULL: nothing. Allocates
  * nothing after warm-up except for unknown code objects.
  */
-struct python_slice;
+struct python_native_frame;
 struct python_native {
-	const struct python_slice *innermost; /* its CFA a mere bound; NULL: no registers */
-	remote_addr end;		      /* no frame stands there or above; 0: not known */
+	const struct python_native_frame *innermost; /* its CFA a mere bound; NULL: no registers */
+	remote_addr end;			     /* no frame is there or above; 0: not known */
 };
 
 struct python_known_codes;
@@ -108,9 +137,12 @@ void python_known_codes_free(struct python_known_codes *known);
  * the strings of code objects that were new in it would never come again. */
 void python_known_codes_clear(struct python_known_codes *known);
 
-/* How many were ever added: the same as before a touch whose copy is dropped, there is nothing to
- * forget. */
+/* How many were ever added. */
 uint64_t python_known_codes_added(const struct python_known_codes *known);
+
+/* The same, of a copy before which so many had been added: if it has brought none, nothing is to be
+ * forgotten. */
+void python_known_codes_drop(struct python_known_codes *known, uint64_t added_before);
 
 bool MUST_CHECK python_stack_touch(const struct python_runtime *runtime,
 				   const struct memory_reader *memory, remote_addr tstate,
@@ -138,12 +170,15 @@ struct python_code_cache;
 struct python_code_cache *python_code_cache_new(struct interner *interner);
 void python_code_cache_free(struct python_code_cache *cache);
 
+/* Another program runs: what was where is forgotten, code objects that were given out are not. */
+void python_code_cache_forget_places(struct python_code_cache *cache);
+
 /*
  * From now on python_stack_read keeps of the last stacks of a few threads what it has read, and
  * decodes no frame again whose bytes, and those of all outside of it, are the same. The result is
  * the same as without. Only for memory that is of one moment.
  */
-void python_code_cache_set_recall(struct python_code_cache *cache, bool recall);
+void python_code_cache_keep_frames(struct python_code_cache *cache, bool frame_cache);
 const struct python_code *python_code_cache_get(const struct python_code_cache *cache, uint32_t id);
 
 /* Lines from 1 on, 0: none; columns are UTF-8 bytes from 0 on, -1: none. Before 3.11 tables tell
@@ -182,9 +217,9 @@ struct python_stack {
 	uint32_t rebuilt_records; /* records found again from the outermost end (see rebuild below)
 				   */
 	uint64_t walk;		  /* its number; 0: of none */
-	size_t recalled; /* of the frames, the outermost: how many were not decoded again ... */
-	uint64_t recalled_from; /* ... but taken from that walk */
-	bool of_objects;	/* frames are objects (<= 3.10) */
+	size_t reused; /* of the frames, the outermost: how many were not decoded again ... */
+	uint64_t reused_from; /* ... but taken from that walk */
+	bool of_objects;      /* frames are objects (<= 3.10) */
 	bool cut; /* the chain of frames is known to end inside of the thread's outermost one */
 	bool holds_gil, gc_running;
 	bool has_gil;			      /* false: this build has none (free-threaded) */
@@ -203,7 +238,7 @@ void python_stack_release(struct python_stack *stack);
  * activations are found among them. NULL slices: neither can be done.
  */
 enum { PYTHON_SAVED_COUNT = 6 }; /* RBX, RBP, R12 - R15 */
-struct python_slice {
+struct python_native_frame {
 	remote_addr sp, cfa;
 	remote_addr pc; /* inside of the call: a return address is given less one */
 	uint64_t saved[PYTHON_SAVED_COUNT];
@@ -218,114 +253,9 @@ struct python_slice {
  */
 bool MUST_CHECK python_stack_read(const struct python_runtime *runtime,
 				  const struct memory_reader *memory, remote_addr tstate,
-				  const struct python_slice *slices, size_t slice_count,
-				  struct python_code_cache *codes, struct python_stack *stack,
-				  struct error *error);
-
-/* ---- a thread that runs while it is read: look.c ----------------------------------------------
- */
-
-/*
- * What looks at a thread's frame objects (CPython up to 3.10) remember: those that were the
- * innermost ones lately, the last one first, and the outermost one. Zeroed at first.
- */
-enum { PYTHON_RECENT = 23 };
-struct python_recent {
-	remote_addr frames[PYTHON_RECENT];
-	size_t count;
-	remote_addr outermost, other; /* other: what it was in the last looks instead */
-	unsigned others;	      /* how many looks in a row */
-};
-
-/* Whose frames are looked at, through which memory. */
-struct python_view {
-	const struct python_runtime *runtime;
-	const struct memory_reader *memory;
-	remote_addr tstate;
-	struct python_known_codes *known;
-	struct python_recent *recent;
-};
-
-/*
- * A thread state's frames as one look shows them. The thread changes them meanwhile, so nothing of
- * it is true until another look has shown the same: python_looks_agree.
- */
-struct python_look;
-struct python_look *python_look_new(void);
-void python_look_free(struct python_look *look); /* NULL accepted */
-
-/*
- * Follows the frames as python_stack_touch does, and reads what it reads of code objects, but makes
- * none of them known. Fails as that does; then the look still has what was seen until then.
- * Allocates nothing once the depth has been seen, but for unknown code objects.
- */
-bool MUST_CHECK python_look_take(struct python_look *look, const struct python_view *view,
-				 struct error *error);
-
-/* The view's last look, at a copy that is kept: its code objects are known from now on, and what
- * else python_stack_read needs is read. */
-bool MUST_CHECK python_look_keep(const struct python_look *look, const struct python_view *view,
-				 struct error *error);
-
-size_t python_look_frames(const struct python_look *look);
-
-/* A number that changes, most likely, when any frame or its instruction does; never 0. */
-uint64_t python_look_stamp(const struct python_look *look);
-
-/*
- * Where the innermost frames and what leads to them change, by what the look, also a failed one,
- * has seen: at most `size` ranges, the thread state's own first. Returns how many.
- */
-size_t python_look_top(const struct python_look *look, const struct python_recent *recent,
-		       struct target_range *ranges, size_t size);
-
-/*
- * For a look in which these ranges were newer than the rest of the memory, of which `base` is a
- * look: true when what lies outside of them stood still, that is, when its frames there are base's,
- * and at least one more is, which is inside.
- */
-bool python_look_rests_on(const struct python_look *look, const struct python_look *base,
-			  const struct target_range *ranges, size_t count);
-
-/*
- * Up to 3.10 each frame is an object of its own, freed when it is left, and a look that meets a
- * freed one has seen nothing. So a look begins at a frame that can be believed: one that the thread
- * state names both before and after it is read. *ranges are to be read in this order, by one call;
- * false: there is none to begin with (other versions, no frame seen so far).
- */
-enum { PYTHON_START_RANGES = 3, PYTHON_START_SIZE = 1024 };
-bool python_look_start(const struct python_view *view,
-		       struct target_range ranges[PYTHON_START_RANGES]);
-
-/* Whether what was read so was the innermost frame; if not, what is tried next is noted. */
-bool python_look_started(const struct python_view *view,
-			 const struct target_range ranges[PYTHON_START_RANGES],
-			 const uint8_t *bytes);
-
-/* The words that make frames[innermost] the innermost one, written into a copy that shows the look.
- */
-struct python_patch {
-	remote_addr address;
-	uint64_t value;
-};
-struct python_cut {
-	size_t kept; /* frames that are left, the outermost ones */
-	struct python_patch patches[2];
-	size_t patch_count;
-};
-void python_look_cut(const struct python_look *look, size_t innermost, struct python_cut *cut);
-
-/*
- * Compares two looks, one taken after the other. *cut is what leaves of the later one the part that
- * both have, and that therefore was the thread's stack at a moment between them.
- */
-enum python_agreement {
-	PYTHON_LOOKS_AGREE,  /* it is all that one of the two shows */
-	PYTHON_LOOKS_SHARE,  /* each shows more: inner frames were left and entered meanwhile */
-	PYTHON_LOOKS_DIFFER, /* there is none */
-};
-enum python_agreement python_looks_agree(const struct python_look *earlier,
-					 const struct python_look *later, struct python_cut *cut);
+				  const struct python_native_frame *native_frames,
+				  size_t native_frame_count, struct python_code_cache *codes,
+				  struct python_stack *stack, struct error *error);
 
 /* ---- lines: lines.c -------------------------------------------------------------------------- */
 
@@ -340,7 +270,7 @@ enum python_line_format {
 int32_t python_line_of(enum python_line_format format, const uint8_t *table, size_t size,
 		       int32_t first_line, int32_t instruction);
 
-/* The same with what else the table tells. */
+/* The same with what else the table says. */
 struct python_position python_position_of(enum python_line_format format, const uint8_t *table,
 					  size_t size, int32_t first_line, int32_t instruction);
 

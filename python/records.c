@@ -12,6 +12,28 @@
 
 /* ---- 3.11 and 3.12: records, each with its run of frames ---- */
 
+enum run_step { RUN_GOES_ON, RUN_ENDS, RUN_BREAKS };
+
+/* Adds one frame of an activation that must lead on to `outer`. */
+static enum run_step add_to_run(struct walk *walk, const struct frame_view *view, remote_addr outer,
+				bool innermost, struct error *error)
+{
+	const bool dead = !view->is_shim && walk_is_dead(walk, view);
+	/* Only the innermost can be dead: 3.11 unlinks a frame after it has popped it. */
+	if (dead && (view->is_entry || !innermost))
+		return RUN_BREAKS;
+	if (!view->is_shim && !dead && !walk_add_frame(walk, view, error))
+		return RUN_BREAKS;
+	const bool ends = (view->is_shim || view->is_entry) && view->previous == outer;
+	walk_note_view(walk, view, ends, dead);
+	if (ends)
+		return RUN_ENDS;
+	/* CPython 3.11 _gen_throw: a generator that delegates is put on the stack without an
+	 * activation of its own, and still says that it is an entry. */
+	return view->is_shim || (view->is_entry && view->owner != OWNED_BY_GENERATOR) ? RUN_BREAKS
+										      : RUN_GOES_ON;
+}
+
 /*
  * Adds the frames from the record's current one up to the end of their activation, which must lead
  * on to `outer`, the current frame of the next record. False: they do not, and nothing is added.
@@ -25,32 +47,23 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 	remote_addr address = record->current_frame;
 	struct frame_view view;
 	struct walked_view end;
-	struct loop_guard guard = {0, 0, 0};
+	struct loop_guard guard = {0};
 	bool innermost = true;
-	while (!walk_is_loop(&guard, address) || walk_loop_found(error)) {
+	while (!loop_met(&guard, address, MAX_FRAMES) || walk_loop_found(error)) {
 		if (++*visited > 2 * MAX_FRAMES)
 			break;
-		if (walk_recall_run(walk, address, outer, visited, &end)) {
+		if (frame_cache_run(walk, address, outer, visited, &end)) {
 			*entry = end.code == NO_INDEX ? end.address : record->address;
 			return true;
 		}
 		if (!walk_view_frame(walk, address, &view, error))
 			break;
 		*entry = view.is_shim ? view.address : record->address;
-		bool dead = !view.is_shim && walk_is_dead(walk, &view);
-		/* Only the innermost can be dead: 3.11 unlinks a frame after it has popped it. */
-		if (dead && (view.is_entry || !innermost))
-			break;
-		if (!view.is_shim && !dead && !walk_add_frame(walk, &view, error))
-			break;
-		const bool ends = (view.is_shim || view.is_entry) && view.previous == outer;
-		walk_note_view(walk, &view, ends, dead);
-		if (ends)
+		const enum run_step step = add_to_run(walk, &view, outer, innermost, error);
+		if (step == RUN_ENDS)
 			return true;
-		if (view.is_shim || (view.is_entry && view.owner != OWNED_BY_GENERATOR))
+		if (step == RUN_BREAKS)
 			break;
-		/* CPython 3.11 _gen_throw: a generator that delegates is put on the stack without
-		 * an activation of its own, and still says that it is an entry. */
 		address = view.previous;
 		innermost = false;
 	}
@@ -67,9 +80,7 @@ static bool parse_record(const struct walk *walk, remote_addr address, const uin
 	const struct python_layout *layout = walk->layout;
 	record->address = address;
 	record->previous = field_u64(bytes, layout->cframe_previous);
-	record->current_frame = layout->cframe_current_frame == LAYOUT_ABSENT
-					? 0
-					: field_u64(bytes, layout->cframe_current_frame);
+	record->current_frame = field_optional(bytes, layout->cframe_current_frame);
 	return record->previous != address && record->previous % 8 == 0;
 }
 
@@ -80,17 +91,16 @@ static void push_record(struct walk_room *room, const struct entry_record *recor
 	room->records[room->record_count++] = *record;
 }
 
-/* Lists the entry records, newest first. False: the list does not lead to the root. */
 bool walk_list_records(struct walk *walk)
 {
 	struct walk_room *room = walk->room;
 	remote_addr address = field_u64(room->tstate, walk->layout->tstate_cframe);
-	struct loop_guard guard = {0, 0, 0};
+	struct loop_guard guard = {0};
 	room->record_count = 0;
 	while (address != walk->root) {
 		uint8_t bytes[MAX_RECORD];
 		struct entry_record record;
-		if (walk_is_loop(&guard, address) || address == 0 || address % 8 != 0 ||
+		if (loop_met(&guard, address, MAX_FRAMES) || address == 0 || address % 8 != 0 ||
 		    !memory_read(walk->memory, address, bytes, walk->layout->cframe_size, NULL))
 			return false;
 		bool plausible = parse_record(walk, address, bytes, &record);
@@ -105,7 +115,7 @@ bool walk_list_records(struct walk *walk)
 /* Copies [low, high) of the native stack, or, when high is 0, as much of it as there is. */
 static size_t copy_slice(struct walk *walk, remote_addr low, remote_addr high)
 {
-	struct walk_room *room = walk->room;
+	struct record_rebuild *rebuild = &walk->room->rebuild;
 	size_t size = 0, step = SCAN_STEP;
 	size_t wanted = high == 0 || high - low > MAX_SLICE ? MAX_SLICE : high - low;
 	if (walk->searched + wanted > MAX_SEARCHED)
@@ -114,8 +124,8 @@ static size_t copy_slice(struct walk *walk, remote_addr low, remote_addr high)
 		size_t piece = step < wanted - size ? step : wanted - size;
 		if (step == PAGE && (low + size) % PAGE + piece > PAGE)
 			piece = PAGE - (low + size) % PAGE;
-		room->slice = alloc_room(room->slice, &room->slice_capacity, size + piece, 1);
-		if (memory_read(walk->memory, low + size, room->slice + size, piece, NULL))
+		rebuild->bytes = alloc_room(rebuild->bytes, &rebuild->capacity, size + piece, 1);
+		if (memory_read(walk->memory, low + size, rebuild->bytes + size, piece, NULL))
 			size += piece;
 		else
 			step = step == SCAN_STEP ? PAGE : 0;
@@ -133,7 +143,7 @@ static bool find_in_slice(struct walk *walk, remote_addr low, remote_addr high,
 	size_t size = copy_slice(walk, low, high);
 	for (size_t at = size & ~(size_t)7; at >= layout->cframe_size; at -= 8) {
 		size_t start = at - layout->cframe_size;
-		if (!parse_record(walk, low + start, walk->room->slice + start, found) ||
+		if (!parse_record(walk, low + start, walk->room->rebuild.bytes + start, found) ||
 		    found->previous != outer->address)
 			continue;
 		if (layout->cframe_current_frame == LAYOUT_ABSENT)
@@ -161,13 +171,13 @@ static bool find_inner(struct walk *walk, remote_addr newest, const struct entry
 		return (end == 0 || end > low) &&
 		       find_in_slice(walk, low, end, outer, visited, found);
 	}
-	for (size_t i = walk->slice_count; i-- > 0;) {
-		const struct python_slice *slice = &walk->slices[i];
-		remote_addr sp = (slice->sp + 7) & ~(remote_addr)7;
-		if (slice->cfa <= low || slice->cfa <= sp || (end && sp >= end))
+	for (size_t i = walk->native_frame_count; i-- > 0;) {
+		const struct python_native_frame *native_frame = &walk->native_frames[i];
+		remote_addr sp = (native_frame->sp + 7) & ~(remote_addr)7;
+		if (native_frame->cfa <= low || native_frame->cfa <= sp || (end && sp >= end))
 			continue;
 		remote_addr from = sp > low ? sp : low;
-		remote_addr to = end && end < slice->cfa ? end : slice->cfa;
+		remote_addr to = end && end < native_frame->cfa ? end : native_frame->cfa;
 		if (find_in_slice(walk, from, to, outer, visited, found))
 			return true;
 	}
@@ -185,10 +195,10 @@ static void reverse(struct entry_record *records, size_t count)
 
 /*
  * The newest record's `previous` cannot be trusted: keeps that record and, from `outer` (the
- * root, when it is the last) inwards, finds the others again in the native frames.
+ * root, when it is the last) inwards, finds the others again in the native frames. How many.
  */
-size_t walk_rebuild_records(struct walk *walk, size_t kept, const struct entry_record *root,
-			    size_t *visited)
+static size_t rebuild_records(struct walk *walk, size_t kept, const struct entry_record *root,
+			      size_t *visited)
 {
 	struct walk_room *room = walk->room;
 	const struct entry_record newest = room->records[0];
@@ -210,7 +220,7 @@ size_t walk_rebuild_records(struct walk *walk, size_t kept, const struct entry_r
 	reverse(rest, tail + found);
 	reverse(rest + found, tail);
 	room->record_count = 1 + found + tail;
-	room->rebuilt_records += (uint32_t)found;
+	room->rebuild.rebuilt += (uint32_t)found;
 	return found;
 }
 
@@ -236,7 +246,8 @@ static bool relink_newest(struct walk *walk, const struct entry_record *root, st
 	struct walk_room *room = walk->room;
 	struct entry_record newest = room->records[0], between;
 	const struct entry_record outer = room->record_count > 1 ? room->records[1] : *root;
-	const struct python_slice *slice = walk->slice_count ? &walk->slices[0] : NULL;
+	const struct python_native_frame *native_frame =
+		walk->native_frame_count ? &walk->native_frames[0] : NULL;
 	size_t visited = 0;
 	remote_addr entry;
 	if (walk_is_linked(walk, newest.current_frame) &&
@@ -245,11 +256,10 @@ static bool relink_newest(struct walk *walk, const struct entry_record *root, st
 	if (!walk_frame_before(walk, newest.current_frame, &newest.current_frame, error))
 		return false;
 	if (!newest.current_frame || !joins(walk, &newest, outer.current_frame, &entry) ||
-	    (slice && (entry < slice->sp || entry >= slice->cfa)) ||
+	    (native_frame && (entry < native_frame->sp || entry >= native_frame->cfa)) ||
 	    find_inner(walk, newest.address, &outer, &visited, &between))
 		return true;
 	room->records[0] = newest;
-	room->relinked_frames = 1;
 	return true;
 }
 
@@ -260,8 +270,8 @@ static bool relink_newest(struct walk *walk, const struct entry_record *root, st
 static bool may_be_unfilled(const struct walk *walk)
 {
 	const remote_addr newest = walk->room->records[0].address;
-	const struct python_slice *innermost = walk->slices;
-	return !walk->slice_count || (newest >= innermost->sp && newest < innermost->cfa);
+	const struct python_native_frame *innermost = walk->native_frames;
+	return !walk->native_frame_count || (newest >= innermost->sp && newest < innermost->cfa);
 }
 
 /* Adds the activations of all records. *skipped: the newest has not been filled in yet. */
@@ -315,20 +325,19 @@ bool walk_records(struct walk *walk, struct error *error)
 		/* Being entered: `previous` may have been left from an earlier use of the record's
 		 * memory and lead past records that lie between. */
 		visited = 0;
-		if (skipped && walk_rebuild_records(walk, 1, &root, &visited) &&
+		if (skipped && rebuild_records(walk, 1, &root, &visited) &&
 		    !add_records(walk, &root, &begun, &visited, &skipped, error))
 			return false;
-		room->skipped_records = skipped;
+		room->rebuild.skipped = skipped;
 		return true;
 	}
 	visited = 0;
-	if (!may_be_unfilled(walk) ||
-	    !walk_rebuild_records(walk, room->record_count, &root, &visited))
+	if (!may_be_unfilled(walk) || !rebuild_records(walk, room->record_count, &root, &visited))
 		return complete ? false
 				: error_set(error, ERROR_TORN, "entry records lead nowhere");
 	visited = 0;
 	if (!add_records(walk, &root, &begun, &visited, &skipped, error))
 		return false;
-	room->skipped_records = skipped;
+	room->rebuild.skipped = skipped;
 	return true;
 }

@@ -127,31 +127,28 @@ static bool try_module(const struct module_table *table, struct module *module,
 		       struct error *error)
 {
 	struct python_candidate candidate;
+	/* Only what the file says holds for good: memory that is not there may come. */
 	module->no_python = !python_candidate_init(&candidate, module);
 	if (module->no_python)
 		return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
 	python_candidate_take_over(&candidate, executable_of(table));
-	bool opened = try_places(&candidate, memory, found, error);
-	module->no_python = !opened && error->kind == ERROR_ABSENT;
-	return opened;
+	return try_places(&candidate, memory, found, error);
 }
 
 /* Only the executable: the dynamic symbols of a library cannot be stripped. */
-static bool search_executable(const struct module_table *table, const struct memory_reader *memory,
+static bool search_executable(struct module *executable, const struct memory_reader *memory,
 			      struct python_runtime *found, struct error *error)
 {
 	struct python_candidate candidate;
-	struct module *executable = executable_of(table);
-	if (executable && executable->no_python && !executable->no_python_text) {
+	if (executable && !executable->no_python_text)
 		executable->no_python_text = !python_search_is_worth(executable);
-		if (!executable->no_python_text)
-			return python_candidate_search(&candidate, executable, memory, error) &&
-			       try_places(&candidate, memory, found, error);
-	}
+	if (executable && !executable->no_python_text)
+		return python_candidate_search(&candidate, executable, memory, error) &&
+		       try_places(&candidate, memory, found, error);
 	return error_set(error, ERROR_ABSENT, "no CPython interpreter in this process");
 }
 
-/* What to say when several candidates fail: the reason that tells most. */
+/* What to say when several candidates fail: the reason that says most. */
 static int weight(enum error_kind kind)
 {
 	switch (kind) {
@@ -183,6 +180,8 @@ static void keep_weightier(struct error *best, struct error *problem, const stru
 static bool find_runtime(const struct module_table *table, const struct memory_reader *memory,
 			 struct python_runtime *found, struct error *error)
 {
+	struct module *const executable = executable_of(table);
+	bool absent = !executable || executable->no_python;
 	struct error best = {0}, problem;
 	for (int named = 1; named >= 0; named--)
 		for (size_t i = 0; i < table->module_count; i++) {
@@ -192,12 +191,13 @@ static bool find_runtime(const struct module_table *table, const struct memory_r
 				continue;
 			if (try_module(table, module, memory, found, &problem))
 				return true;
+			absent |= module == executable && problem.kind == ERROR_ABSENT;
 			keep_weightier(&best, &problem, module);
 		}
 	/* Where it is not the library that runs, it may be the executable after all. */
-	if (search_executable(table, memory, found, &problem))
+	if (absent && search_executable(executable, memory, found, &problem))
 		return true;
-	keep_weightier(&best, &problem, executable_of(table));
+	keep_weightier(&best, &problem, executable);
 	if (error)
 		*error = best;
 	return false;
@@ -215,6 +215,7 @@ bool python_runtime_open(struct module_table *table, const struct memory_reader 
 	**runtime = found;
 	(*runtime)->last_active = alloc_zeroed(1, sizeof(struct python_active));
 	python_locate_code(*runtime);
+	python_host_locate(*runtime);
 	return true;
 }
 
@@ -223,6 +224,7 @@ void python_runtime_free(struct python_runtime *runtime)
 	if (!runtime)
 		return;
 	object_index_release(&runtime->last_active->threads);
+	free(runtime->api);
 	free(runtime->last_active);
 	free(runtime);
 }
@@ -235,19 +237,6 @@ const struct module *python_runtime_module(const struct python_runtime *runtime)
 const char *python_runtime_version(const struct python_runtime *runtime)
 {
 	return runtime->version;
-}
-
-bool python_runtime_owns(const struct python_runtime *runtime, remote_addr pc)
-{
-	const struct module *module = runtime->module;
-	uint64_t vaddr = pc - module->load_bias;
-	for (size_t i = 0; i < module->segment_count; i++) {
-		const struct module_segment *segment = &module->segments[i];
-		if ((segment->flags & PF_X) && vaddr >= segment->vaddr &&
-		    vaddr - segment->vaddr < segment->memory_size)
-			return true;
-	}
-	return false;
 }
 
 static bool hold(const struct python_ranges *ranges, remote_addr pc)
@@ -277,6 +266,16 @@ bool python_runtime_evaluates(const struct python_runtime *runtime, remote_addr 
 bool python_runtime_locks_imports(const struct python_runtime *runtime, remote_addr pc)
 {
 	return hold(&runtime->import_lock, pc);
+}
+
+bool python_runtime_passes_gil(const struct python_runtime *runtime, remote_addr pc)
+{
+	return hold(&runtime->gil, pc);
+}
+
+bool python_runtime_knows_collector(const struct python_runtime *runtime)
+{
+	return runtime->collector.count > 0;
 }
 
 bool python_runtime_collects(const struct python_runtime *runtime, remote_addr pc)

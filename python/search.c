@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The last resort: an executable that has an interpreter inside and neither symbols nor sections
- * that tell where. Its version stands in its memory as text, or its debug offsets do; where the
+ * that tell where. Its version is in its memory as text, or its debug offsets are; where the
  * list of interpreters starts is found by what only that list looks like. Relies on the checks
  * that every interpreter has to pass afterwards.
  */
@@ -23,11 +23,12 @@ static const char fatal[] = "Fatal Python error: ";
 static bool segment_has_text(const struct module *module, const struct module_segment *segment)
 {
 	_cleanup_free_ char *bytes = alloc_zeroed(1, PIECE + sizeof(fatal));
+	struct error why;
 	for (uint64_t at = 0; at < segment->file_size && at < TEXT_LIMIT; at += PIECE) {
 		uint64_t left = segment->file_size - at;
 		size_t size = left < PIECE + sizeof(fatal) ? left : PIECE + sizeof(fatal);
-		if (!module_read_file(module, segment->file_offset + at, bytes, size, NULL))
-			return false;
+		if (!module_read_file(module, segment->file_offset + at, bytes, size, &why))
+			return why.kind != ERROR_CORRUPT && why.kind != ERROR_ABSENT;
 		if (memmem(bytes, size, fatal, sizeof(fatal) - 1))
 			return true;
 	}
@@ -119,9 +120,18 @@ static bool points_back(const struct python_layout *layout, const struct memory_
 	       back == interpreter;
 }
 
+/*
+ * Each word that points back leads to reads of all thread states, if it is not the one before.
+ * CPython 3.6 to 3.12 have 2 to 68 such words, the same one mostly; a hostile image may be full of
+ * them.
+ */
+enum { FOLLOWED_MOST = 256 };
+
 struct best {
 	remote_addr place;
-	size_t interpreters;
+	size_t interpreters, followed; /* followed: words, so far ... */
+	remote_addr word, last;	       /* ... the last one, and where it led */
+	size_t count;
 };
 
 /*
@@ -131,27 +141,29 @@ struct best {
 static void search_area(struct python_runtime *runtime, const struct memory_reader *memory,
 			const struct area *area, struct best *best)
 {
-	for (size_t at = 0; at + 16 <= area->size; at += 8) {
-		remote_addr last = 0;
+	for (size_t at = 0; at + 16 <= area->size && best->followed < FOLLOWED_MOST; at += 8) {
 		uint64_t word = field_u64(area->bytes + at, 0);
 		if (!points_back(&runtime->layout, memory, word))
 			continue;
-		size_t count = count_interpreters(runtime, memory, area->start + at, &last);
-		if (count <= best->interpreters || (runtime->layout.root == ROOT_RUNTIME &&
-						    field_u64(area->bytes + at + 8, 0) != last))
+		if (word != best->word) {
+			best->followed++;
+			best->word = word;
+			best->count =
+				count_interpreters(runtime, memory, area->start + at, &best->last);
+		}
+		if (best->count <= best->interpreters ||
+		    (runtime->layout.root == ROOT_RUNTIME &&
+		     field_u64(area->bytes + at + 8, 0) != best->last))
 			continue;
-		*best = (struct best){area->start + at, count};
+		best->place = area->start + at;
+		best->interpreters = best->count;
 	}
 }
 
 static remote_addr find_list(const struct module *module, const struct memory_reader *memory,
-			     const struct python_version *version)
+			     const struct python_layout *row)
 {
-	const struct python_layout *row =
-		python_layout_find(version->major, version->minor, version->free_threaded);
-	struct best best = {0, 0};
-	if (!row)
-		return 0;
+	struct best best = {0};
 	struct python_runtime runtime = {.layout = *row, .module = module};
 	python_runtime_plan(&runtime);
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -179,7 +191,7 @@ bool python_candidate_search(struct python_candidate *candidate, const struct mo
 					 module->name);
 		const struct python_layout *row =
 			python_layout_find(version.major, version.minor, false);
-		head = find_list(module, memory, &version);
+		head = row ? find_list(module, memory, row) : 0;
 		if (row && !head)
 			return error_set(error, ERROR_TORN,
 					 "the interpreter in %s is not initialised", module->name);

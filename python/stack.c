@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "python/internal.h"
+#include "python/walk.h"
 
 enum { GIL_SIZE = 256 }; /* of struct _gil_runtime_state with its condition variables and mutexes */
 
@@ -46,6 +47,12 @@ void python_known_codes_clear(struct python_known_codes *known)
 uint64_t python_known_codes_added(const struct python_known_codes *known)
 {
 	return known->added;
+}
+
+void python_known_codes_drop(struct python_known_codes *known, uint64_t added_before)
+{
+	if (known->added != added_before)
+		python_known_codes_clear(known);
 }
 
 void python_known_codes_free(struct python_known_codes *known)
@@ -130,9 +137,9 @@ bool python_codes_read(const struct python_runtime *runtime, const struct memory
 	/* Only what python_stack_read will decode becomes known: not what a record that was
 	 * dropped led to. */
 	for (size_t i = 0; i < room->frame_count; i++)
-		room->codes[room->frames[i].code].used = true;
-	for (size_t i = 0; i < room->code_count; i++) {
-		const struct python_code_header *code = &room->codes[i];
+		room->codes.items[room->frames[i].code].used = true;
+	for (size_t i = 0; i < room->codes.count; i++) {
+		const struct python_code_header *code = &room->codes.items[i];
 		uint32_t check;
 		if (!code->used || (table_find(&known->table, code->address, 0, &check) &&
 				    check == check_of(code->identity)))
@@ -199,8 +206,8 @@ void python_stack_release(struct python_stack *stack)
 static void learn_codes(const struct python_runtime *runtime, const struct memory_reader *memory,
 			struct walk_room *room, struct python_code_cache *codes)
 {
-	for (size_t i = 0; i < room->code_count; i++) {
-		struct python_code_header *header = &room->codes[i];
+	for (size_t i = 0; i < room->codes.count; i++) {
+		struct python_code_header *header = &room->codes.items[i];
 		if (!python_code_resolve(codes, runtime, memory, header, &header->code, NULL))
 			header->code = NULL;
 	}
@@ -211,18 +218,18 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 			   struct python_stack *stack, struct error *error)
 {
 	const struct python_frame *outer;
-	const size_t recalled = walk_recall_frames(room, &outer, &stack->recalled_from);
-	const size_t fresh = room->frame_count - recalled;
+	const size_t reused = frame_cache_frames(room, &outer, &stack->reused_from);
+	const size_t fresh = room->frame_count - reused;
 	stack->frames = alloc_room(stack->frames, &stack->frame_capacity, room->frame_count + 1,
 				   sizeof(*stack->frames));
-	if (recalled)
-		memcpy(stack->frames + fresh, outer, recalled * sizeof(*outer));
+	if (reused)
+		memcpy(stack->frames + fresh, outer, reused * sizeof(*outer));
 	for (size_t i = 0; i < fresh; i++) {
 		const struct walked_frame *raw = &room->frames[i];
 		struct python_frame *frame = &stack->frames[i];
 		frame->address = raw->address;
 		frame->instruction = raw->instruction;
-		const struct python_code_header *header = &room->codes[raw->code];
+		const struct python_code_header *header = &room->codes.items[raw->code];
 		frame->code = header->code;
 		/* Once more, for the reason. */
 		if (!frame->code &&
@@ -232,20 +239,20 @@ static bool resolve_frames(const struct python_runtime *runtime, const struct me
 					       raw->instruction);
 	}
 	stack->count = room->frame_count;
-	stack->recalled = recalled;
+	stack->reused = reused;
 	return true;
 }
 
 /* Entry records that lie below the stack pointer belong to calls that have returned: the newest was
  * linked while what it holds was still left from before. */
-static bool is_live(const struct walk_room *room, const struct python_slice *slices,
-		    size_t slice_count)
+static bool is_live(const struct walk_room *room, const struct python_native_frame *native_frames,
+		    size_t native_frame_count)
 {
 	enum { NEAR = 16 << 10 }; /* farther away it is on another stack, a coroutine's say */
-	if (slice_count == 0 || room->activation_count == 0)
+	if (native_frame_count == 0 || room->activation_count == 0)
 		return true;
 	remote_addr record = room->activations[0].record;
-	return record == 0 || record >= slices[0].sp || slices[0].sp - record > NEAR;
+	return record == 0 || record >= native_frames[0].sp || native_frames[0].sp - record > NEAR;
 }
 
 /*
@@ -253,45 +260,45 @@ static bool is_live(const struct walk_room *room, const struct python_slice *sli
  * was left there: the thread is switching native stacks (greenlets copy them).
  */
 static bool stands_in_eval(const struct python_runtime *runtime, const struct walk_room *room,
-			   const struct python_slice *slices, size_t slice_count)
+			   const struct python_native_frame *native_frames,
+			   size_t native_frame_count)
 {
 	size_t at = 0;
 	for (size_t i = 0; i < room->activation_count; i++) {
-		if (!python_find_slice(slices, slice_count, room->activations[i].record, &at))
+		if (!python_find_slice(native_frames, native_frame_count,
+				       room->activations[i].record, &at))
 			continue;
 		/* One that runs nothing may be a greenlet's own. */
-		if (room->activations[i].count > 0 && !slices[at].guessed &&
-		    !python_runtime_owns(runtime, slices[at].pc))
+		if (room->activations[i].count > 0 && !native_frames[at].guessed &&
+		    !python_runtime_owns(runtime, native_frames[at].pc))
 			return false;
 	}
 	return true;
 }
 
 bool python_stack_read(const struct python_runtime *runtime, const struct memory_reader *memory,
-		       remote_addr tstate, const struct python_slice *slices, size_t slice_count,
-		       struct python_code_cache *codes, struct python_stack *stack,
-		       struct error *error)
+		       remote_addr tstate, const struct python_native_frame *native_frames,
+		       size_t native_frame_count, struct python_code_cache *codes,
+		       struct python_stack *stack, struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
 	struct walk_room *room = python_code_cache_room(codes);
 	struct state_words state;
-	stack->count = stack->activation_count = stack->recalled = 0;
-	stack->recalled_from = 0;
+	stack->count = stack->activation_count = stack->reused = 0;
+	stack->reused_from = 0;
 	stack->walk = ++room->walks;
-	room->recall = python_code_cache_recall(codes, tstate);
+	room->frame_cache = python_code_cache_frames(codes, tstate);
 	memset(room->tstate, 0, sizeof(room->tstate));
-	bool ok = walk_stack(runtime, memory, tstate, slices, slice_count, room, error);
+	bool ok =
+		walk_stack(runtime, memory, tstate, native_frames, native_frame_count, room, error);
 	learn_codes(runtime, memory, room, codes);
 	stack->thread_id = field_u64(room->tstate, layout->tstate_thread_id);
-	stack->native_thread_id =
-		layout->tstate_native_thread_id == LAYOUT_ABSENT
-			? 0
-			: field_u64(room->tstate, layout->tstate_native_thread_id);
+	stack->native_thread_id = field_optional(room->tstate, layout->tstate_native_thread_id);
 	if (!ok)
 		return false;
-	if (!is_live(room, slices, slice_count))
+	if (!is_live(room, native_frames, native_frame_count))
 		return error_set(error, ERROR_TORN, "newest entry record is below the stack");
-	if (room->mixed || !stands_in_eval(runtime, room, slices, slice_count))
+	if (room->mixed || !stands_in_eval(runtime, room, native_frames, native_frame_count))
 		return error_set(error, ERROR_TORN, "the native stack is another greenlet's");
 	if (!resolve_frames(runtime, memory, room, codes, stack, error))
 		return false;
@@ -303,16 +310,16 @@ bool python_stack_read(const struct python_runtime *runtime, const struct memory
 	stack->activation_count = room->activation_count;
 	stack->of_objects = layout->chain == CHAIN_FRAMES;
 	stack->cut = room->cut;
-	stack->skipped_records = room->skipped_records;
-	stack->rebuilt_records = room->rebuilt_records;
+	stack->skipped_records = room->rebuild.skipped;
+	stack->rebuilt_records = room->rebuild.rebuilt;
 	read_state(runtime, memory, tstate, room->tstate, &state);
 	stack->holds_gil = state.holds_gil;
 	stack->gc_running = state.gc_running;
 	stack->has_gil = state.has_gil;
 	stack->gil = state.gil;
 	stack->gil_size = state.gil ? GIL_SIZE : 0;
-	if (room->recall)
-		walk_recall_keep(runtime, memory, tstate, room, stack);
+	if (room->frame_cache)
+		frame_cache_keep(runtime, memory, tstate, room, stack);
 	return true;
 }
 

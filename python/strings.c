@@ -125,15 +125,23 @@ static uint32_t code_unit_at(const uint8_t *bytes, unsigned width)
 				      (uint32_t)bytes[3] << 24;
 }
 
+/* PEP 383: a byte that is no valid text for the target's locale, as in names of files, is kept as
+ * one of U+DC80 to U+DCFF. */
+static bool is_escaped_byte(const struct python_layout *layout, uint32_t unit)
+{
+	return layout->string_form != STRINGS_BYTES && unit - 0xdc80 < 0x80;
+}
+
 /* Where code points above U+FFFF are two code units: only in 2.7, if it was built that way. */
 static bool is_pair(uint32_t first, uint32_t second)
 {
 	return (first & 0xfffffc00) == 0xd800 && (second & 0xfffffc00) == 0xdc00;
 }
 
-static void add_units(const uint8_t *bytes, const struct text_place *place, bool pairs,
-		      struct strbuf *out)
+static void add_units(const struct python_layout *layout, const uint8_t *bytes,
+		      const struct text_place *place, struct strbuf *out)
 {
+	const bool pairs = layout->unicode_width == 2;
 	for (size_t i = 0; i < place->size; i += place->width) {
 		uint32_t unit = code_unit_at(bytes + i, place->width);
 		if (pairs && i + 2 < place->size &&
@@ -142,7 +150,10 @@ static void add_units(const uint8_t *bytes, const struct text_place *place, bool
 			unit = 0x10000 + ((unit & 0x3ff) << 10 |
 					  (code_unit_at(bytes + i, place->width) & 0x3ff));
 		}
-		utf8_add_code_point(out, unit);
+		if (is_escaped_byte(layout, unit))
+			strbuf_add_char(out, (char)unit);
+		else
+			utf8_add_code_point(out, unit);
 	}
 }
 
@@ -164,7 +175,8 @@ static bool read_text(const struct python_layout *layout, const struct memory_re
 		utf8_add_clean(text, bytes, place->size);
 		return true;
 	}
-	add_units(bytes, place, layout->unicode_width == 2, &raw);
+	/* Bytes become text here: what is not UTF-8 even so is replaced. */
+	add_units(layout, bytes, place, &raw);
 	utf8_add_clean(text, raw.text, raw.size);
 	return true;
 }

@@ -14,27 +14,6 @@ enum { NEWEST_THREADS = 12, NEWEST_INTERPRETERS = 4 };
 
 /* ---- lists ---- */
 
-/*
- * A list that the target wrote may lead back into itself. After Brent: one element is kept, and
- * the distance to the next one to be kept doubles; meeting the kept one again is a loop.
- */
-struct list_guard {
-	remote_addr kept;
-	size_t count, next_kept;
-};
-
-/* Call for each element before it is read; false: seen before, or one more than `limit`. */
-static bool guard_step(struct list_guard *guard, remote_addr address, size_t limit)
-{
-	if (guard->count >= limit || address == guard->kept)
-		return false;
-	if (guard->count++ == guard->next_kept) {
-		guard->kept = address;
-		guard->next_kept = guard->next_kept * 2 + 1;
-	}
-	return true;
-}
-
 static bool endless(remote_addr address, const char *what, struct error *error)
 {
 	return error_set(error, ERROR_TORN, "the list of %s does not end: at %#llx", what,
@@ -127,12 +106,12 @@ bool python_threads_stamp(const struct python_runtime *runtime, const struct mem
 {
 	remote_addr address;
 	uint64_t mixed = 0;
-	struct list_guard guard = {0};
+	struct loop_guard guard = {0};
 	if (!memory_read_u64(memory, runtime->head, &address, error))
 		return false;
 	while (address) {
 		struct python_interpreter interpreter;
-		if (!guard_step(&guard, address, MAX_INTERPRETERS))
+		if (loop_met(&guard, address, MAX_INTERPRETERS))
 			return endless(address, "interpreters", error);
 		if (!python_interpreter_read(runtime, memory, address, &interpreter, error))
 			return false;
@@ -150,10 +129,29 @@ struct thread_list {
 	size_t count, capacity;
 };
 
-/* A member of a thread state that some versions lack. */
-static uint64_t optional(const uint8_t *bytes, uint16_t offset)
+static bool read_state(const struct python_layout *layout, const struct memory_reader *memory,
+		       remote_addr address, struct python_thread *thread, remote_addr *next)
 {
-	return offset == LAYOUT_ABSENT ? 0 : field_u64(bytes, offset);
+	uint8_t bytes[MAX_TSTATE];
+	if (address == 0 || address % 8 != 0 ||
+	    !memory_read(memory, address, bytes, layout->tstate_size, NULL))
+		return false;
+	*thread = (struct python_thread){
+		.tstate = address,
+		.interpreter = field_u64(bytes, layout->tstate_interp),
+		.thread_id = field_u64(bytes, layout->tstate_thread_id),
+		.native_thread_id = field_optional(bytes, layout->tstate_native_thread_id),
+		.id = field_optional(bytes, layout->tstate_id),
+	};
+	*next = field_u64(bytes, layout->tstate_next);
+	return true;
+}
+
+bool python_thread_read(const struct python_runtime *runtime, const struct memory_reader *memory,
+			remote_addr tstate, struct python_thread *thread)
+{
+	remote_addr next;
+	return read_state(&runtime->layout, memory, tstate, thread, &next);
 }
 
 static bool add_threads(const struct python_runtime *runtime, const struct memory_reader *memory,
@@ -161,26 +159,20 @@ static bool add_threads(const struct python_runtime *runtime, const struct memor
 			struct error *error)
 {
 	const struct python_layout *layout = &runtime->layout;
-	struct list_guard guard = {0};
+	struct loop_guard guard = {0};
 	for (remote_addr address = interpreter->threads_head; address;) {
-		uint8_t bytes[MAX_TSTATE];
-		if (!guard_step(&guard, address, MAX_THREADS - list->count + guard.count))
+		struct python_thread thread;
+		remote_addr next;
+		if (loop_met(&guard, address, MAX_THREADS - list->count + guard.steps))
 			return endless(address, "thread states", error);
-		if (address % 8 != 0 ||
-		    !memory_read(memory, address, bytes, layout->tstate_size, NULL) ||
-		    field_u64(bytes, layout->tstate_interp) != interpreter->address)
+		if (!read_state(layout, memory, address, &thread, &next) ||
+		    thread.interpreter != interpreter->address)
 			return error_set(error, ERROR_TORN, "no thread state at %#llx",
 					 (unsigned long long)address);
 		list->threads = alloc_room(list->threads, &list->capacity, list->count + 1,
 					   sizeof(*list->threads));
-		list->threads[list->count++] = (struct python_thread){
-			.tstate = address,
-			.interpreter = interpreter->address,
-			.thread_id = field_u64(bytes, layout->tstate_thread_id),
-			.native_thread_id = optional(bytes, layout->tstate_native_thread_id),
-			.id = optional(bytes, layout->tstate_id),
-		};
-		address = field_u64(bytes, layout->tstate_next);
+		list->threads[list->count++] = thread;
+		address = next;
 	}
 	return true;
 }
@@ -189,12 +181,12 @@ bool python_threads(const struct python_runtime *runtime, const struct memory_re
 		    struct python_thread **threads, size_t *count, struct error *error)
 {
 	struct thread_list list = {NULL, 0, 0};
-	struct list_guard guard = {0};
+	struct loop_guard guard = {0};
 	remote_addr address;
 	bool ok = memory_read_u64(memory, runtime->head, &address, error);
 	while (ok && address) {
 		struct python_interpreter interpreter;
-		if (!guard_step(&guard, address, MAX_INTERPRETERS))
+		if (loop_met(&guard, address, MAX_INTERPRETERS))
 			ok = endless(address, "interpreters", error);
 		else
 			ok = python_interpreter_read(runtime, memory, address, &interpreter,
@@ -211,26 +203,36 @@ bool python_threads(const struct python_runtime *runtime, const struct memory_re
 	return true;
 }
 
+bool python_thread_entry(const struct python_runtime *runtime, const struct memory_reader *memory,
+			 remote_addr tstate, remote_addr *entry)
+{
+	const struct python_layout *layout = &runtime->layout;
+	remote_addr newest;
+	if (layout->tstate_cframe == LAYOUT_ABSENT ||
+	    !memory_read_u64(memory, tstate + layout->tstate_cframe, &newest, NULL))
+		return false;
+	*entry = newest == tstate + layout->tstate_root_cframe ? 0 : newest;
+	return true;
+}
+
 /* Of one interpreter; *all becomes false if not every one of its states was looked at. */
 static uint32_t newest_of(const struct python_runtime *runtime, const struct memory_reader *memory,
 			  const struct python_interpreter *interpreter, uint64_t thread_id,
 			  uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity,
 			  bool *all)
 {
-	const struct python_layout *layout = &runtime->layout;
 	remote_addr address = interpreter->threads_head;
 	uint32_t found = 0;
 	for (unsigned i = 0; i < NEWEST_THREADS && address && found < capacity; i++) {
-		uint8_t bytes[MAX_TSTATE];
-		if (address % 8 != 0 ||
-		    !memory_read(memory, address, bytes, layout->tstate_size, NULL) ||
-		    field_u64(bytes, layout->tstate_interp) != interpreter->address)
+		struct python_thread thread;
+		remote_addr next;
+		if (!read_state(&runtime->layout, memory, address, &thread, &next) ||
+		    thread.interpreter != interpreter->address)
 			break;
-		uint64_t native = optional(bytes, layout->tstate_native_thread_id);
-		if ((thread_id && field_u64(bytes, layout->tstate_thread_id) == thread_id) ||
-		    (native && native == native_thread_id))
+		if ((thread_id && thread.thread_id == thread_id) ||
+		    (thread.native_thread_id && thread.native_thread_id == native_thread_id))
 			tstates[found++] = address;
-		address = field_u64(bytes, layout->tstate_next);
+		address = next;
 	}
 	*all &= address == 0;
 	return found;

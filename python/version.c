@@ -148,8 +148,9 @@ bool python_version_find(const struct module *module, const struct memory_reader
 {
 	uint64_t words[3]; /* of _Py_DebugOffsets: cookie, version, free-threaded */
 	uint32_t hex;
+	struct error problem = {0};
 	memset(version, 0, sizeof(*version));
-	if (runtime && memory_read(memory, runtime, words, sizeof(words), NULL) &&
+	if (runtime && memory_read(memory, runtime, words, sizeof(words), &problem) &&
 	    memcmp(words, "xdebugpy", 8) == 0) {
 		version_from_hex(version, (uint32_t)words[1]);
 		version->free_threaded = words[2] != 0;
@@ -157,7 +158,8 @@ bool python_version_find(const struct module *module, const struct memory_reader
 	}
 	if (constant->found && module_read(module, constant->vaddr, &hex, sizeof(hex), NULL)) {
 		version_from_hex(version, hex);
-		return true;
+		/* From 3.13 on the offsets alone tell a free-threaded one. */
+		return version->minor < 13 || !problem.kind || problem.kind == ERROR_ABSENT;
 	}
 	return python_version_read(module, memory, version) ||
 	       version_from_name(module->name, version);

@@ -16,11 +16,16 @@ struct command {
 	int error_fd;	/* gives the errno of a failed exec; end of file: it runs */
 };
 
-/* Forks; the child waits for its release, then executes argv with the given signal mask and
- * limit of open files. */
-bool MUST_CHECK command_start(char *const *argv, const sigset_t *mask,
-			      const struct rlimit *file_limit, struct command *command,
-			      struct error *error);
+/* As the user's shell would have started it. */
+struct command_place {
+	const sigset_t *mask;
+	const struct rlimit *file_limit; /* of open files */
+	pid_t group;
+};
+
+/* Forks; the child waits for its release, then executes argv in that place. */
+bool MUST_CHECK command_start(char *const *argv, const struct command_place *place,
+			      struct command *command, struct error *error);
 
 /* After its end: the errno that exec failed with, or 0. */
 int command_exec_error(const struct command *command);

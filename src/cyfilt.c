@@ -3,7 +3,6 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +72,8 @@ static void add_symbol(void *context, const char *name)
 /* Reads the symbols of --so, also those of its debug file. */
 static bool read_symbols(struct filter *filter, struct error *error)
 {
-	_cleanup_close_ int fd = open(filter->extension, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd =
+		foreign_file_open((struct foreign_root){.fd = FOREIGN_OUR_ROOT}, filter->extension);
 	if (fd < 0)
 		return error_set_errno(error, errno, "cannot open %s", filter->extension);
 	const struct symbolize_module module = {.path = filter->extension, .fd = fd, .root_fd = -1};

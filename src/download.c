@@ -8,6 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/utf8.h"
+#include "src/guardian.h"
+
+enum { NAME_MOST = 60 };
+
 static const int signals[] = {SIGINT, SIGTERM};
 
 static volatile sig_atomic_t ended;
@@ -44,9 +50,13 @@ static void give_signals_back(struct download *download)
 static void show(struct download *download, const char *path, uint64_t bytes, uint64_t size)
 {
 	const char *slash = strrchr(path, '/');
-	if (download->quiet || !isatty(STDERR_FILENO))
+	if (download->quiet || !isatty(STDERR_FILENO) || !guardian_in_foreground())
 		return;
-	fprintf(stderr, "\rdebug information of %.60s", slash ? slash + 1 : path);
+	const char *name = slash ? slash + 1 : path;
+	_cleanup_strbuf_ struct strbuf clean;
+	strbuf_init(&clean);
+	utf8_add_clean(&clean, name, strnlen(name, NAME_MOST));
+	fprintf(stderr, "\rdebug information of %s", clean.text);
 	if (size > 0)
 		fprintf(stderr, ": %.1f of %.1f MB", (double)bytes / 1e6, (double)size / 1e6);
 	fputs("\033[K", stderr);
@@ -75,7 +85,12 @@ static bool on_progress(void *context, enum symbolize_fetch_event event, const c
 bool download_wanted(void)
 {
 	const char *servers = getenv("DEBUGINFOD_URLS");
-	return servers && servers[strspn(servers, " ")];
+	if (!servers || !servers[strspn(servers, " ")])
+		return false;
+	if (secure_getenv("DEBUGINFOD_URLS"))
+		return true;
+	log_info("DEBUGINFOD_URLS is ignored: the program file gives rights that its user has not");
+	return false;
 }
 
 void download_init(struct download *download, unsigned seconds, unsigned megabytes, bool quiet)

@@ -11,128 +11,23 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/foreign_file.h"
 #include "base/log.h"
+#include "base/parser_thread.h"
 #include "output/output.h"
-#include "src/command.h"
-#include "src/download.h"
-#include "src/options.h"
+#include "src/cgroups.h"
+#include "src/filters.h"
+#include "src/guardian.h"
+#include "src/recording.h"
 #include "src/report.h"
+#include "target/rights.h"
+#include "view/view.h"
 
 enum { PROGRESS_MS = 250, FETCH_SECONDS = 60, FETCH_MEGABYTES = 1024 };
 
-struct recording {
-	struct options options;
-	struct session_options session;
-	struct download download;
-	struct interner *strings;
-	struct recorder *recorder;
-	struct command command;
-	sigset_t waiting_mask;	  /* while main waits: SIGINT, SIGTERM and SIGUSR1 get through */
-	sigset_t mask;		  /* the signals as they were before ... */
-	struct rlimit file_limit; /* ... and the limit of open files: the command gets them back */
-	bool progress_shown;
-	bool interrupted; /* by SIGINT or SIGTERM */
-	pid_t writer;	  /* a process of ours that writes what there is, after SIGUSR1; 0: none */
-	char default_output[512];
-};
-
-/* "1,180": digits in threes, in every locale. */
-static const char *grouped(uint64_t number, char text[32])
-{
-	char digits[24];
-	int count = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
-	int to = 0;
-	for (int i = 0; i < count; i++) {
-		if (i > 0 && (count - i) % 3 == 0)
-			text[to++] = ',';
-		text[to++] = digits[i];
-	}
-	text[to] = '\0';
-	return text;
-}
-
-static double share(uint64_t part, uint64_t all)
-{
-	return all ? 100.0 * (double)part / (double)all : 0;
-}
-
-static void show_progress(struct recording *recording)
-{
-	struct recorder_status status;
-	char samples[32], late[32], torn[32];
-	if (recording->options.level == LOG_QUIET || !isatty(STDERR_FILENO))
-		return;
-	recorder_status(recording->recorder, &status);
-	const struct profile_counts *counts = &status.counts;
-	const struct profile_pacing pacing = profile_pacing(counts);
-	unsigned seconds = (unsigned)(counts->elapsed_ns / 1000000000u);
-	fprintf(stderr, "\r%02u:%02u  %s samples  %.1f Hz  %s late  %s torn", seconds / 60,
-		seconds % 60, grouped(counts->samples, samples), pacing.rate,
-		grouped(counts->late, late), grouped(counts->torn, torn));
-	if (recording->options.nonblocking)
-		fputs("  nothing stopped\033[K", stderr);
-	else
-		fprintf(stderr, "  target stopped %.1f %%\033[K", 100 * pacing.stopped_share);
-	fflush(stderr);
-	recording->progress_shown = true;
-}
-
-static void end_progress(struct recording *recording)
-{
-	if (recording->progress_shown)
-		fputs("\r\033[K", stderr);
-	recording->progress_shown = false;
-}
-
 /* ---- what is written ---- */
 
-static void report_written(const struct recording *recording, const struct options_output *output,
-			   const struct profile_counts *counts)
-{
-	char samples[32], late[32], torn[32], salvaged[32], guessed[32], gone[32];
-	const struct profile_pacing pacing = profile_pacing(counts);
-	struct strbuf more;
-	strbuf_init(&more);
-	if (counts->dropped)
-		strbuf_printf(&more, ", %llu dropped", (unsigned long long)counts->dropped);
-	if (counts->truncated)
-		strbuf_printf(&more, ", %llu truncated", (unsigned long long)counts->truncated);
-	if (counts->uninterruptible)
-		strbuf_printf(&more, ", %llu uninterruptible",
-			      (unsigned long long)counts->uninterruptible);
-	if (counts->contradictions)
-		strbuf_printf(&more, ", %llu contradicting",
-			      (unsigned long long)counts->contradictions);
-	strbuf_printf(&more, "; %.1f of %g Hz, %.1f %% late, ", pacing.rate,
-		      recording->options.rate, 100 * pacing.late_share);
-	if (recording->options.nonblocking)
-		strbuf_add_text(&more, "nothing was stopped: stacks may be torn");
-	else
-		strbuf_printf(&more, "target stopped %.1f %%", 100 * pacing.stopped_share);
-	log_info("wrote %s: %s samples, %llu thread%s, %.0f %% native; %s late, %s torn, "
-		 "%s salvaged, %s guessed, %s gone%s",
-		 strcmp(output->path, "-") == 0 ? "standard output" : output->path,
-		 grouped(counts->samples, samples), (unsigned long long)counts->threads,
-		 counts->threads == 1 ? "" : "s", share(counts->native_samples, counts->samples),
-		 grouped(counts->late, late), grouped(counts->torn, torn),
-		 grouped(counts->salvaged, salvaged), grouped(counts->guessed, guessed),
-		 grouped(counts->gone, gone), more.text);
-	strbuf_release(&more);
-}
-
-static bool write_output(const struct recording *recording, const struct profile *profile,
-			 const struct options_output *output, struct error *error)
-{
-	const struct output_options form = report_output_options(&recording->options);
-	struct strbuf bytes;
-	strbuf_init(&bytes);
-	bool well = output_profile(profile, output->format, &form, &bytes, error) &&
-		    output_file_write(output->path, bytes.text, bytes.size, error);
-	strbuf_release(&bytes);
-	return well;
-}
-
-static bool write_outputs(struct recording *recording)
+static bool write_here(struct recording *recording)
 {
 	struct profile profile;
 	struct error error;
@@ -141,10 +36,12 @@ static bool write_outputs(struct recording *recording)
 		return false;
 	}
 	bool well = true;
-	for (size_t i = 0; i < recording->options.output_count; i++) {
-		const struct options_output *output = &recording->options.outputs[i];
-		if (write_output(recording, &profile, output, &error)) {
-			report_written(recording, output, &profile.counts);
+	filters_apply(&recording->options, &profile);
+	for (size_t i = 0; i < recording->options.writing.output_count; i++) {
+		const struct options_output *output = &recording->options.writing.outputs[i];
+		if (report_write(&recording->options, &profile, recorder_files(recording->recorder),
+				 output, &error)) {
+			recording_report_written(recording, output, &profile.counts);
 			continue;
 		}
 		report_error(&error, 0);
@@ -152,13 +49,32 @@ static bool write_outputs(struct recording *recording)
 	}
 	if (profile.debug_problems)
 		log_info("%s", profile.debug_problems);
-	if (profile.counts.samples == 0 && !recording->options.native)
-		log_warning(
-			"no samples: no Python thread was running; -i counts idle threads, too");
-	else if (profile.counts.samples == 0)
-		log_warning("no samples: no thread was running; -i counts idle threads, too");
+	if (profile.timeline.lost)
+		log_warning("%llu samples have no time: there are too many",
+			    (unsigned long long)profile.timeline.lost);
+	if (profile.counts.samples == 0)
+		recording_report_no_samples(recording, &profile.counts);
 	profile_release(&profile);
 	return well;
+}
+
+struct writing {
+	struct recording *recording;
+	bool well;
+};
+
+static void write_one(void *context)
+{
+	struct writing *writing = context;
+	writing->well = write_here(writing->recording);
+}
+
+/* By who parses. */
+static bool write_outputs(struct recording *recording)
+{
+	struct writing writing = {recording, false};
+	parser_thread_run(write_one, &writing);
+	return writing.well;
 }
 
 static bool is_being_written(struct recording *recording)
@@ -179,9 +95,13 @@ static void write_meanwhile(struct recording *recording)
 	}
 	if (writer < 0)
 		log_debug("precord", "sampling waits for writing: fork: %s", strerror(errno));
-	write_outputs(recording);
-	if (writer == 0)
-		_exit(0);
+	if (writer < 0) {
+		write_outputs(recording);
+		return;
+	}
+	parser_thread_enter_alone();
+	write_here(recording);
+	_exit(0);
 }
 
 /* What it writes is older than what is written at the end. */
@@ -190,6 +110,14 @@ static void wait_for_writer(struct recording *recording)
 	while (recording->writer && waitpid(recording->writer, NULL, 0) < 0 && errno == EINTR)
 		;
 	recording->writer = 0;
+}
+
+static void open_browser(struct recording *recording)
+{
+	const struct options_output *output = options_browsable(&recording->options);
+	struct error error;
+	if (recording->options.open && output && !browser_show(output, &recording->server, &error))
+		log_warning("%s", error.message);
 }
 
 /* ---- the course of a recording ---- */
@@ -202,12 +130,37 @@ static int failed_status(const struct recording *recording, int status)
 /* The signals that came in, noted by the handler and consumed by main. */
 static volatile sig_atomic_t end_signal, write_signal;
 
-static void note_signal(int number)
+/* By the user, of one process: who sends one to all of this name has asked once. */
+static volatile sig_atomic_t asked_to_end;
+
+static void note_signal(int number, siginfo_t *info, void *context)
 {
-	if (number == SIGUSR1)
+	(void)context;
+	if (number == SIGUSR1) {
 		write_signal = number;
-	else
-		end_signal = number;
+		return;
+	}
+	end_signal = number;
+	if (guardian_passed_on(info))
+		asked_to_end = 1;
+}
+
+static bool is_second(const siginfo_t *info)
+{
+	const bool asked = asked_to_end;
+	if (!guardian_passed_on(info))
+		return false;
+	asked_to_end = 1;
+	return asked;
+}
+
+static void end_at_second(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (!is_second(info))
+		return;
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
 /*
@@ -216,14 +169,19 @@ static void note_signal(int number)
  */
 static void block_signals(struct recording *recording)
 {
-	static const int ours[] = {SIGINT, SIGTERM, SIGUSR1};
-	struct sigaction action = {.sa_handler = note_signal};
+	static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+	struct sigaction action = {.sa_sigaction = note_signal, .sa_flags = SA_SIGINFO};
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD); /* the taker sleeps on it by sigtimedwait */
-	sigprocmask(SIG_BLOCK, &set, &recording->mask);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	sigprocmask(SIG_BLOCK, NULL, &recording->waiting_mask);
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++) {
+		struct sigaction before;
+		/* nohup(1) */
+		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 &&
+		    before.sa_handler == SIG_IGN)
+			continue;
 		sigaddset(&set, ours[i]);
 		sigdelset(&recording->waiting_mask, ours[i]);
 		sigaction(ours[i], &action, NULL);
@@ -235,8 +193,8 @@ static void block_signals(struct recording *recording)
 static bool check_outputs(struct recording *recording)
 {
 	struct error error;
-	for (size_t i = 0; i < recording->options.output_count; i++) {
-		if (output_file_check(recording->options.outputs[i].path, &error))
+	for (size_t i = 0; i < recording->options.writing.output_count; i++) {
+		if (output_file_check(recording->options.writing.outputs[i].path, &error))
 			continue;
 		report_error(&error, 0);
 		return false;
@@ -244,37 +202,69 @@ static bool check_outputs(struct recording *recording)
 	return true;
 }
 
-/* Returns 0, or the exit status. */
-static int start(struct recording *recording)
+/* What is to be recorded; 0, or the exit status. */
+static int choose_targets(struct recording *recording, struct recorder_targets *targets)
 {
 	struct options *options = &recording->options;
 	struct error error;
-	pid_t pid = options->pid;
-	recording->command.release_fd = -1;
+	const struct command_place place = {&recording->mask, &recording->file_limit,
+					    guardian_group()};
+	*targets = (struct recorder_targets){.release_fd = -1};
 	if (options->command) {
-		if (!command_start(options->command, &recording->mask, &recording->file_limit,
-				   &recording->command, &error))
+		if (!command_start(options->command, &place, &recording->command, &error))
 			return failed_status(recording, report_error(&error, 0));
-		pid = recording->command.pid;
-	}
-	if (recorder_start(pid, &recording->session, recording->strings,
-			   recording->command.release_fd, &recording->recorder, &error))
+		targets->pids = &recording->command.pid;
+		targets->count = 1;
+		targets->release_fd = recording->command.release_fd;
 		return 0;
-	int status = report_error(&error, pid);
-	if (options->command)
-		kill(pid, SIGKILL); /* it has not executed anything yet */
-	return failed_status(recording, status);
+	}
+	if (options->others.cgroup &&
+	    !cgroups_list(options, &recording->cgroup, &recording->whole_cgroup, &error))
+		return report_error(&error, 0);
+	targets->pids = options->pids;
+	targets->count = options->pid_count;
+	targets->cgroup = recording->cgroup;
+	return 0;
 }
 
 static void name_output(struct recording *recording)
 {
 	struct options *options = &recording->options;
-	if (options->output_count > 0 || options->capture)
+	if (options->writing.output_count > 0 || options->writing.capture)
 		return;
 	const char *words = options->command ? options->command[0] : "process";
-	pid_t pid = options->command ? recording->command.pid : options->pid;
+	pid_t pid = options->command ? recording->command.pid : options->pids[0];
 	options_add_default_output(options, words, pid, (uint64_t)time(NULL),
 				   recording->default_output, sizeof(recording->default_output));
+}
+
+/* No thread has been started yet; all outputs are known. */
+static void begin_apart(struct recording *recording)
+{
+	name_output(recording);
+	recording->apart = (struct apart){
+		.options = &recording->options,
+		.fetches = recording->session.fetch != NULL,
+	};
+	apart_begin_live(&recording->apart);
+}
+
+/* Returns 0, or the exit status. */
+static int start(struct recording *recording)
+{
+	struct error error;
+	struct recorder_targets targets;
+	pid_t failed = 0;
+	int status = choose_targets(recording, &targets);
+	if (!status)
+		begin_apart(recording);
+	if (status || recorder_start(&targets, &recording->session, recording->strings,
+				     &recording->recorder, &failed, &error))
+		return status;
+	status = report_error(&error, failed);
+	if (recording->options.command)
+		kill(recording->command.pid, SIGKILL); /* it has not executed anything yet */
+	return failed_status(recording, status);
 }
 
 /* False: the recording is over. */
@@ -282,14 +272,13 @@ static bool handle_signals(struct recording *recording)
 {
 	if (write_signal && !is_being_written(recording)) {
 		write_signal = 0;
-		end_progress(recording);
+		recording_end_progress(recording);
 		write_meanwhile(recording);
 	}
 	if (!end_signal)
 		return true;
-	if (end_signal == SIGTERM && recording->options.command)
-		kill(recording->command.pid, SIGTERM);
-	recording->interrupted = true;
+	if (end_signal != SIGINT && recording->options.command)
+		kill(recording->command.pid, end_signal);
 	return false;
 }
 
@@ -302,6 +291,25 @@ static int milliseconds_left(const struct recording *recording, uint64_t elapsed
 	return left <= 0 ? 0 : left < PROGRESS_MS ? (int)left + 1 : PROGRESS_MS;
 }
 
+/* --snapshot: what SIGUSR1 asks for, now and then. One that takes longer than until the next is
+ * followed by that at once. */
+static void snapshot_if_due(struct recording *recording, uint64_t elapsed_ns)
+{
+	const double now = (double)elapsed_ns / 1e9, period = recording->options.snapshot;
+	if (period <= 0 || now < recording->next_snapshot)
+		return;
+	/* The first call sets when the first one is due. */
+	if (recording->next_snapshot > 0)
+		write_signal = SIGUSR1;
+	while (recording->next_snapshot <= now)
+		recording->next_snapshot += period;
+}
+
+static pid_t target_of(const struct recording *recording)
+{
+	return recording->options.command ? recording->command.pid : recording->options.pids[0];
+}
+
 static void sample_until_end(struct recording *recording)
 {
 	struct pollfd polled = {.fd = recorder_event_fd(recording->recorder), .events = POLLIN};
@@ -309,25 +317,28 @@ static void sample_until_end(struct recording *recording)
 		struct recorder_status status;
 		recorder_status(recording->recorder, &status);
 		int wait = milliseconds_left(recording, status.counts.elapsed_ns);
+		snapshot_if_due(recording, status.counts.elapsed_ns);
 		if (wait == 0)
 			return;
 		struct timespec timeout = {.tv_nsec = wait * 1000000L};
 		int events = ppoll(&polled, 1, &timeout, &recording->waiting_mask);
 		if (!handle_signals(recording) || events > 0)
 			return;
-		show_progress(recording);
+		children_look_if_due(&recording->children, target_of(recording));
+		recording_show_progress(recording);
 	}
 }
 
 /* From here on a second SIGINT or SIGTERM ends the program at once. */
 static void let_signals_end_us(const struct recording *recording)
 {
+	const struct sigaction action = {.sa_sigaction = end_at_second, .sa_flags = SA_SIGINFO};
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
 	if (!recording->options.command)
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
@@ -346,14 +357,14 @@ static bool wait_for_end(struct recording *recording, int *wait_status)
 			return ended > 0;
 		/* With a limit: the SIGCHLD may have been taken by the taker before it ended. */
 		struct timespec patience = {.tv_nsec = PROGRESS_MS * 1000000};
-		int signal_number = sigtimedwait(&set, NULL, &patience);
+		siginfo_t info;
+		int signal_number = sigtimedwait(&set, &info, &patience);
 		if (signal_number != SIGINT && signal_number != SIGTERM)
 			continue;
 		if (signal_number == SIGTERM)
 			kill(recording->command.pid, SIGTERM);
-		if (recording->interrupted)
+		if (is_second(&info))
 			exit(128 + signal_number);
-		recording->interrupted = true;
 	}
 }
 
@@ -375,11 +386,17 @@ static bool has_not_executed(const struct recording *recording)
 	return failure != 0;
 }
 
+static bool is_partial(const struct recording *recording, const struct recorder_status *status)
+{
+	return status->counts.uninterruptible || status->unread || status->withheld ||
+	       foreign_file_unanswered() || (recording->cgroup && !recording->whole_cgroup);
+}
+
 static int finish(struct recording *recording)
 {
 	struct recorder_status status;
 	struct error error;
-	end_progress(recording);
+	recording_end_progress(recording);
 	bool well = recorder_stop(recording->recorder, &error);
 	if (!well)
 		report_error(&error, 0);
@@ -389,27 +406,39 @@ static int finish(struct recording *recording)
 	if (has_not_executed(recording))
 		return wait_for_command(recording, &status);
 	if (!recording->options.command && status.ended && status.counts.samples == 0 && well) {
-		log_error("process %d ended before the first sample", recording->options.pid);
+		log_error("process %d ended before the first sample", (int)target_of(recording));
 		return EXIT_NO_PROCESS;
 	}
 	well = write_outputs(recording) && well;
+	open_browser(recording);
+	recording_report_processes(recording, &status);
 	recorder_log_pauses(recording->recorder);
 	if (recording->options.command)
 		return well ? wait_for_command(recording, &status) : EXIT_OWN_FAILURE;
 	if (!well)
 		return EXIT_IO;
-	return status.counts.uninterruptible ? EXIT_PARTIAL : EXIT_DONE;
+	if (recording_has_no_python(recording, &status))
+		return EXIT_NOT_PYTHON;
+	return is_partial(recording, &status) ? EXIT_PARTIAL : EXIT_DONE;
 }
 
 int main(int argc, char **argv)
 {
 	static struct recording recording;
+	struct error error;
+	target_rights_begin();
 	alloc_stay_small();
+	view_json_begin();
 	options_parse_precord(argc, argv, &recording.options);
 	options_apply_log(&recording.options, "precord");
+	alloc_set_end_status(failed_status(&recording, EXIT_IO));
+	const struct guardian_ending ending = {failed_status(&recording, EXIT_IO),
+					       "nothing more is written"};
+	if (!guardian_begin(&ending, &recording.mask, &error))
+		return failed_status(&recording, report_error(&error, 0));
 	recording.session = report_session_options(&recording.options);
 	download_init(&recording.download, FETCH_SECONDS, FETCH_MEGABYTES,
-		      recording.options.level == LOG_QUIET);
+		      recording.options.log.level == LOG_QUIET);
 	if (download_wanted())
 		recording.session.fetch = &recording.download.fetch;
 	recording.strings = interner_new();
@@ -419,11 +448,14 @@ int main(int argc, char **argv)
 	if (check_outputs(&recording))
 		status = start(&recording);
 	if (recording.recorder) {
-		name_output(&recording);
+		children_begin(&recording.children, target_of(&recording));
 		sample_until_end(&recording);
+		children_look(&recording.children, target_of(&recording));
 		status = finish(&recording);
+		file_server_wait(&recording.server);
 	}
 	recorder_free(recording.recorder);
+	target_cgroup_free(recording.cgroup);
 	interner_free(recording.strings);
 	return status;
 }

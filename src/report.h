@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "sample/sample.h"
+#include "record/record.h"
 #include "src/options.h"
 
 enum exit_status {
@@ -24,7 +24,7 @@ enum exit_status {
 /* Prints the error, and for a denied process the cause and what to do. Returns the status. */
 int report_error(const struct error *error, pid_t pid);
 
-/* The sampling options that stand on the command line. */
+/* The sampling options that are on the command line. */
 struct session_options report_session_options(const struct options *options);
 
 /* As many open files as are allowed: one is kept for each library, three for each thread.
@@ -32,6 +32,18 @@ struct session_options report_session_options(const struct options *options);
 void report_raise_file_limit(struct rlimit *before);
 
 /* ... and those of the output. */
-struct output_options report_output_options(const struct options *options);
+struct view_options report_view_options(const struct options *options);
+
+/* Some output needs to know when each sample was. */
+bool report_is_timed(const struct options *options);
+
+/* Writes the profile to the output's file; which that is, for messages. sources: where the files
+ * of its frames are. */
+bool MUST_CHECK report_write(const struct options *options, const struct profile *profile,
+			     struct foreign_root sources, const struct options_output *output,
+			     struct error *error);
+const char *report_path(const struct options_output *output);
+
+#define FILES_UNANSWERED "a file system does not answer: code that is in its files has fewer names"
 
 #endif

@@ -49,7 +49,7 @@ void arange_table_add(struct interval_list *list, const struct elf_bytes *bytes)
 		if (length < 12 || at[0] != 2 || at[1] != 0 ||
 		    !take_number(&field, next, wide ? 8 : 4, &unit) || next - field < 2)
 			return;
-		/* The pairs stand at a multiple of twice the size of an address. */
+		/* The pairs are at a multiple of twice the size of an address. */
 		const size_t before = ((size_t)(field + 2 - set) + 15) & ~(size_t)15;
 		if (field[0] == 8 && field[1] == 0 && before <= (size_t)(next - set))
 			add_set(list, set + before, next, unit);

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From a stripped module to its separate debug file, and from that to the file that several debug
- * files share (dwz). Looked up under the target's root first, then on our own file system. A file
- * counts only when its build ID, or the checksum that the module has of it, agrees. Must never
- * open anything but regular files, nor block.
+ * files share (dwz). What a file names is looked up in the root that it is in, and nowhere else
+ * (base/foreign_file.h); by the build ID, which names no path, in our own /usr/lib/debug as well,
+ * and in a folder that is given for that. A file counts only when its build ID, or the checksum
+ * that the module has of it, agrees.
  */
 #include <elfutils/libdwelf.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
@@ -21,6 +18,7 @@
 #include "symbolize/internal.h"
 
 static const char debug_directory[] = "/usr/lib/debug";
+static const struct foreign_root our_root = {.fd = FOREIGN_OUR_ROOT};
 
 void debug_files_init(struct debug_files *files)
 {
@@ -43,34 +41,6 @@ void debug_files_release(struct debug_files *files)
 	close_file(&files->debug);
 	free(files->image);
 	debug_files_init(files);
-}
-
-/* Opens a regular file below the root, where links cannot lead out of it; root_fd -1: ours. */
-static int open_regular(int root_fd, const char *path)
-{
-	const uint64_t flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	struct stat status;
-	int fd;
-
-	if (root_fd >= 0) {
-		const struct open_how how = {.flags = flags,
-					     .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-		fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	} else {
-		fd = open(path, (int)flags);
-	}
-	if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode))) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-int debug_file_open(int root_fd, const char *path)
-{
-	const int fd = root_fd >= 0 ? open_regular(root_fd, path) : -1;
-
-	return fd >= 0 ? fd : open_regular(-1, path);
 }
 
 static uint32_t checksum(int fd)
@@ -101,7 +71,7 @@ static bool is_expected(const struct debug_file *file, const struct expected *ex
 	const ssize_t size = dwelf_elf_gnu_build_id(file->elf, &id);
 
 	if (expected->id_size > 0 && size > 0)
-		return size == expected->id_size && !memcmp(id, expected->id, (size_t)size);
+		return size == expected->id_size && memcmp(id, expected->id, (size_t)size) == 0;
 	return expected->has_checksum && checksum(file->fd) == expected->checksum;
 }
 
@@ -117,33 +87,42 @@ static bool take_file(struct debug_file *file, int fd, const struct expected *ex
 	return false;
 }
 
-static bool open_file(struct debug_file *file, int root_fd, const char *path,
+static struct foreign_root root_of(const struct symbolize_module *module)
+{
+	return (struct foreign_root){module->root_fd, module->root_user, module->root_far};
+}
+
+static bool open_file(struct debug_file *file, struct foreign_root root, const char *path,
 		      const struct expected *expected)
 {
-	return take_file(file, open_regular(root_fd, path), expected);
+	return take_file(file, foreign_file_open(root, path), expected);
 }
 
-/* In the target's root, then in ours. */
-static bool open_either(struct debug_file *file, const struct symbolize_module *module,
-			const char *path, const struct expected *expected)
+/* *ours: it was not in that root, but in our own. */
+static bool find_by_build_id(struct debug_file *file, struct foreign_root root,
+			     const struct symbolize_module *module, const struct expected *expected,
+			     bool *ours)
 {
-	return (module->root_fd >= 0 && open_file(file, module->root_fd, path, expected)) ||
-	       open_file(file, -1, path, expected);
-}
-
-static bool find_by_build_id(struct debug_file *file, const struct symbolize_module *module,
-			     const struct expected *expected)
-{
+	const struct foreign_root *symbols = module->symbols;
 	struct build_id id = {.size = 0};
-	char path[PATH_MAX], hex[65];
+	char path[PATH_MAX];
 
-	if (expected->id_size < 2 || (size_t)expected->id_size > sizeof(id.bytes))
+	if ((size_t)expected->id_size > sizeof(id.bytes))
 		return false;
 	id.size = (uint8_t)expected->id_size;
 	memcpy(id.bytes, expected->id, id.size);
-	build_id_hex(&id, hex);
-	snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", debug_directory, hex, hex + 2);
-	return open_either(file, module, path, expected);
+	if (symbols && elf_debug_path("", &id, path, sizeof(path)) &&
+	    open_file(file, *symbols, path, expected))
+		return true;
+	if (module->find_debug &&
+	    take_file(file, module->find_debug(module->context, &id), expected))
+		return true;
+	if (!elf_debug_path(debug_directory, &id, path, sizeof(path)))
+		return false;
+	if (open_file(file, root, path, expected))
+		return true;
+	*ours = open_file(file, our_root, path, expected);
+	return *ours;
 }
 
 static bool find_by_link(struct debug_file *file, const struct symbolize_module *module, Elf *elf,
@@ -156,13 +135,15 @@ static bool find_by_link(struct debug_file *file, const struct symbolize_module 
 	if (!name || !*name || strchr(name, '/') || !slash || module->path[0] != '/')
 		return false;
 	expected->has_checksum = true;
+	if (module->symbols && open_file(file, *module->symbols, name, expected))
+		return true;
 	for (int i = 0; i < 3; i++) {
 		static const char *const before[] = {"", "", debug_directory};
 		static const char *const between[] = {"/", "/.debug/", "/"};
 		char path[PATH_MAX];
 		if (snprintf(path, sizeof(path), "%s%.*s%s%s", before[i], size, module->path,
 			     between[i], name) < (int)sizeof(path) &&
-		    open_either(file, module, path, expected))
+		    open_file(file, root_of(module), path, expected))
 			return true;
 	}
 	return false;
@@ -186,7 +167,7 @@ bool debug_files_find(struct debug_files *files, const struct symbolize_module *
 {
 	struct expected expected = expected_of(module, elf);
 
-	return find_by_build_id(&files->debug, module, &expected) ||
+	return find_by_build_id(&files->debug, root_of(module), module, &expected, &files->ours) ||
 	       find_by_link(&files->debug, module, elf, &expected);
 }
 
@@ -196,6 +177,16 @@ bool debug_files_take(struct debug_files *files, int fd, const struct symbolize_
 	const struct expected expected = expected_of(module, elf);
 
 	return take_file(&files->debug, fd, &expected);
+}
+
+bool debug_files_stand_in(struct debug_files *files, int fd, const struct symbolize_module *module)
+{
+	const struct expected expected = {.id = module->build_id.bytes,
+					  .id_size = module->build_id.size};
+
+	if (fd >= 0)
+		return take_file(&files->debug, fd, &expected);
+	return find_by_build_id(&files->debug, root_of(module), module, &expected, &files->ours);
 }
 
 /* ---- the alternate file ------------------------------------------------------------------- */
@@ -259,23 +250,25 @@ static void set_image(struct debug_files *files, Dwarf *dwarf, const struct elf_
 		dwarf_setalt(dwarf, files->alternate_dwarf);
 }
 
-/* The name is absolute, or relative to the debug file; Debian's stand in .dwz/. */
-static bool find_alternate(struct debug_file *file, const struct symbolize_module *module,
-			   const char *name, const struct expected *expected)
+/* The name is absolute, or relative to the debug file; Debian's are in .dwz/. */
+static bool find_alternate(struct debug_file *file, struct foreign_root root,
+			   const struct symbolize_module *module, const char *name,
+			   const struct expected *expected)
 {
 	const char *last = strrchr(name, '/');
 	char path[PATH_MAX];
+	bool ours;
 
-	if (find_by_build_id(file, module, expected))
+	if (find_by_build_id(file, root, module, expected, &ours))
 		return true;
-	if (name[0] == '/' && open_either(file, module, name, expected))
+	if (name[0] == '/' && open_file(file, root, name, expected))
 		return true;
 	snprintf(path, sizeof(path), "%s/.dwz/%s", debug_directory, last ? last + 1 : name);
-	if (open_either(file, module, path, expected))
+	if (open_file(file, root, path, expected))
 		return true;
 	snprintf(path, sizeof(path), "%s/.dwz/x86_64-linux-gnu/%s", debug_directory,
 		 last ? last + 1 : name);
-	return open_either(file, module, path, expected);
+	return open_file(file, root, path, expected);
 }
 
 bool debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
@@ -286,7 +279,9 @@ bool debug_files_set_alternate(struct debug_files *files, const struct symbolize
 
 	expected.id_size = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &expected.id);
 	const bool found =
-		expected.id_size > 0 && find_alternate(&files->alternate, module, name, &expected);
+		expected.id_size > 0 &&
+		find_alternate(&files->alternate, files->ours ? our_root : root_of(module), module,
+			       name, &expected);
 	if (found)
 		files->alternate_dwarf = dwarf_begin_elf(files->alternate.elf, DWARF_C_READ, NULL);
 	if (files->alternate_dwarf) {

@@ -12,22 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cache_folder.h"
 #include "symbolize/internal.h"
 
 enum { MIN_BUILD_ID = 8, MAX_FAILURES = 2 };
 
+static const char cache_variable[] = "DEBUGINFOD_CACHE_PATH";
+
 struct debuginfod_client;
 
 /* As elfutils/debuginfod.h declares them. */
+typedef int debuginfod_find(struct debuginfod_client *client, const unsigned char *id, int id_size,
+			    char **path);
+
 struct functions {
 	struct debuginfod_client *(*begin)(void);
 	void (*end)(struct debuginfod_client *client);
-	int (*find)(struct debuginfod_client *client, const unsigned char *id, int id_size,
-		    char **path);
+	debuginfod_find *find_debug, *find_program;
 	void (*set_progress)(struct debuginfod_client *client,
 			     int (*progress)(struct debuginfod_client *, long, long));
 	void (*set_user_data)(struct debuginfod_client *client, void *value);
@@ -38,21 +43,15 @@ struct debuginfod {
 	struct symbolize_fetch limits;
 	struct functions functions;
 	struct debuginfod_client *client;
+	int cache;	    /* its folder; -1: none yet */
+	char *given_cache;  /* the variable's value before; "": none */
 	struct table asked; /* build IDs */
 	const char *path;   /* of the module that is being fetched for */
 	uint64_t spent_ns, begin_ns, bytes_left;
 	unsigned failures;
-	bool started, over;
+	bool started, over, programs;
 	char note[128]; /* why it is over */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static void give_up(struct debuginfod *debuginfod, const char *format, ...) PRINTF_LIKE(2, 3);
 static void give_up(struct debuginfod *debuginfod, const char *format, ...)
@@ -66,8 +65,8 @@ static void give_up(struct debuginfod *debuginfod, const char *format, ...)
 	debuginfod->over = true;
 }
 
-static bool tell(struct debuginfod *debuginfod, enum symbolize_fetch_event event, uint64_t bytes,
-		 uint64_t size)
+static bool report(struct debuginfod *debuginfod, enum symbolize_fetch_event event, uint64_t bytes,
+		   uint64_t size)
 {
 	const struct symbolize_fetch *limits = &debuginfod->limits;
 
@@ -79,8 +78,9 @@ static bool load(struct functions *functions)
 {
 	static const char *const names[] = {
 		"debuginfod_begin",	     "debuginfod_end",
-		"debuginfod_find_debuginfo", "debuginfod_set_progressfn",
-		"debuginfod_set_user_data",  "debuginfod_get_user_data"};
+		"debuginfod_find_debuginfo", "debuginfod_find_executable",
+		"debuginfod_set_progressfn", "debuginfod_set_user_data",
+		"debuginfod_get_user_data"};
 	void *symbols[sizeof(names) / sizeof(*names)];
 	/* Never unloaded: what it is made of (curl) keeps state for the whole process. */
 	void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -103,15 +103,32 @@ static int on_progress(struct debuginfod_client *client, long bytes, long size)
 		return 1;
 	struct debuginfod *debuginfod = functions.get_user_data(client);
 	const uint64_t got = bytes > 0 ? (uint64_t)bytes : 0, all = size > 0 ? (uint64_t)size : 0;
-	const uint64_t spent = debuginfod->spent_ns + now_ns() - debuginfod->begin_ns;
+	const uint64_t spent = debuginfod->spent_ns + clock_now_ns() - debuginfod->begin_ns;
 	if (spent > debuginfod->limits.seconds * UINT64_C(1000000000))
 		give_up(debuginfod, "given up after %u s", debuginfod->limits.seconds);
 	else if ((all > got ? all : got) > debuginfod->bytes_left)
 		give_up(debuginfod, "given up: more than %u MB",
 			(unsigned)(debuginfod->limits.bytes >> 20));
-	else if (!tell(debuginfod, SYMBOLIZE_FETCH_GOES_ON, got, all))
+	else if (!report(debuginfod, SYMBOLIZE_FETCH_GOES_ON, got, all))
 		give_up(debuginfod, "ended by a signal");
 	return debuginfod->over;
+}
+
+/*
+ * The library writes to its cache by path, through any link on the way. So the folder is opened and
+ * judged here, and the library told of the descriptor; the dot makes a folder of the link. Nobody
+ * else of us sets variables, so that those who ask for one meanwhile find it as it was.
+ */
+static bool set_cache(struct debuginfod *debuginfod)
+{
+	const char *given = secure_getenv(cache_variable);
+	char path[40];
+
+	debuginfod->given_cache = alloc_string(given ? given : "");
+	debuginfod->cache =
+		given && *given ? cache_folder_at(given) : cache_folder_open("debuginfod_client");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/.", debuginfod->cache);
+	return debuginfod->cache >= 0 && !setenv(cache_variable, path, 1);
 }
 
 static void start(struct debuginfod *debuginfod)
@@ -119,6 +136,13 @@ static void start(struct debuginfod *debuginfod)
 	const struct functions *functions = &debuginfod->functions;
 
 	debuginfod->started = true;
+	if (!set_cache(debuginfod)) {
+		give_up(debuginfod,
+			"nobody was asked: there is no cache folder that user %u alone "
+			"may write to (DEBUGINFOD_CACHE_PATH)",
+			(unsigned)geteuid());
+		return;
+	}
 	if (!load(&debuginfod->functions)) {
 		give_up(debuginfod, "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not here");
 		return;
@@ -138,6 +162,7 @@ struct debuginfod *debuginfod_new(const struct symbolize_fetch *limits)
 
 	debuginfod->limits = *limits;
 	debuginfod->bytes_left = limits->bytes;
+	debuginfod->cache = -1;
 	table_init(&debuginfod->asked);
 	return debuginfod;
 }
@@ -148,6 +173,11 @@ void debuginfod_free(struct debuginfod *debuginfod)
 		return;
 	if (debuginfod->client)
 		debuginfod->functions.end(debuginfod->client);
+	if (debuginfod->given_cache)
+		setenv(cache_variable, debuginfod->given_cache, 1);
+	free(debuginfod->given_cache);
+	if (debuginfod->cache >= 0)
+		close(debuginfod->cache);
 	table_release(&debuginfod->asked);
 	free(debuginfod);
 }
@@ -173,11 +203,13 @@ static int ask(struct debuginfod *debuginfod, const struct build_id *id)
 {
 	struct stat status;
 
-	tell(debuginfod, SYMBOLIZE_FETCH_BEGINS, 0, 0);
-	debuginfod->begin_ns = now_ns();
-	const int fd = debuginfod->functions.find(debuginfod->client, id->bytes, id->size, NULL);
-	debuginfod->spent_ns += now_ns() - debuginfod->begin_ns;
-	tell(debuginfod, SYMBOLIZE_FETCH_ENDS, 0, 0);
+	report(debuginfod, SYMBOLIZE_FETCH_BEGINS, 0, 0);
+	debuginfod->begin_ns = clock_now_ns();
+	debuginfod_find *const find = debuginfod->programs ? debuginfod->functions.find_program
+							   : debuginfod->functions.find_debug;
+	const int fd = find(debuginfod->client, id->bytes, id->size, NULL);
+	debuginfod->spent_ns += clock_now_ns() - debuginfod->begin_ns;
+	report(debuginfod, SYMBOLIZE_FETCH_ENDS, 0, 0);
 	if (fd >= 0 && !fstat(fd, &status)) {
 		const uint64_t size = (uint64_t)status.st_size;
 		debuginfod->bytes_left -=
@@ -199,4 +231,32 @@ int debuginfod_fetch(struct debuginfod *debuginfod, const struct build_id *id, c
 		start(debuginfod);
 	debuginfod->path = path;
 	return debuginfod->over ? -1 : ask(debuginfod, id);
+}
+
+/* ---- programs and libraries ---- */
+
+struct symbolize_programs {
+	struct debuginfod *debuginfod;
+};
+
+struct symbolize_programs *symbolize_programs_new(const struct symbolize_fetch *fetch)
+{
+	struct symbolize_programs *programs = alloc_zeroed(1, sizeof(*programs));
+
+	programs->debuginfod = debuginfod_new(fetch);
+	programs->debuginfod->programs = true;
+	return programs;
+}
+
+void symbolize_programs_free(struct symbolize_programs *programs)
+{
+	if (programs)
+		debuginfod_free(programs->debuginfod);
+	free(programs);
+}
+
+int symbolize_programs_fetch(struct symbolize_programs *programs, const struct build_id *id,
+			     const char *path)
+{
+	return debuginfod_fetch(programs->debuginfod, id, path);
 }

@@ -27,7 +27,7 @@ static bool is_scope(int tag)
 	       tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
 }
 
-/* Declaration or abstract instance: that one stands inside its class or namespace. */
+/* Declaration or abstract instance: that one is inside its class or namespace. */
 static Dwarf_Die declaration(Dwarf_Die *die)
 {
 	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
@@ -108,7 +108,7 @@ void die_name_fill(struct debug_info *info, struct interner *interner, struct un
 		linkage = string_of(info, die, DW_AT_MIPS_linkage_name, &linkage_size);
 	if (linkage) {
 		frame->linkage = intern_clean(interner, linkage, linkage_size);
-		frame->name = symbolize_demangle(interner, frame->linkage);
+		frame->name = names_demangle(interner, frame->linkage);
 		/* Not mangled: an alias by asm("..."); the source's name says more. */
 		if (name && frame->name == frame->linkage)
 			frame->name = intern_clean(interner, name, size);
@@ -117,8 +117,11 @@ void die_name_fill(struct debug_info *info, struct interner *interner, struct un
 	if (!name)
 		return;
 	frame->linkage = intern_clean(interner, name, size);
-	frame->name = symbolize_demangle(interner, frame->linkage);
-	/* "main" of C++ stands in no namespace, so it stays as it is. */
+	frame->name = names_demangle(interner, frame->linkage);
+	/* What GCC makes is called by its symbol: "_ZL12parallel_foriPd._omp_fn.0". */
+	if (frame->name != frame->linkage)
+		return;
+	/* "main" of C++ is in no namespace, so it stays as it is. */
 	if (is_qualified_language(debug_info_root(unit))) {
 		_cleanup_strbuf_ struct strbuf text;
 		Dwarf_Die target = declaration(die);

@@ -2,7 +2,7 @@
 /*
  * From an address to the function and the calls inlined into it, innermost first, each with its
  * file and line. The innermost line is that of the line table; each further out is the place of
- * the call (DW_AT_call_file, DW_AT_call_line) that the next level in tells.
+ * the call (DW_AT_call_file, DW_AT_call_line) that the next level in has.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -15,6 +15,12 @@ struct chain {
 	Dwarf_Die dies[SYMBOLIZE_MAX_INLINE + 1]; /* outermost first; one more for its call site */
 	size_t count;
 };
+
+/* Inlined calls may be within it, though it is none. */
+static bool is_block(int tag)
+{
+	return tag == DW_TAG_lexical_block || tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
+}
 
 /* Follows the children that hold pc. True: something was found there. */
 static bool descend(struct debug_info *info, Dwarf_Die *parent, uint64_t pc, struct chain *chain,
@@ -30,8 +36,7 @@ static bool descend(struct debug_info *info, Dwarf_Die *parent, uint64_t pc, str
 		if (!debug_info_spend(info))
 			return false;
 		const bool inlined = tag == DW_TAG_inlined_subroutine;
-		if (!inlined && tag != DW_TAG_lexical_block && tag != DW_TAG_try_block &&
-		    tag != DW_TAG_catch_block)
+		if (!inlined && !is_block(tag))
 			continue;
 		const bool inside = debug_info_has_pc(info, &die, pc, &any);
 		if (inlined && inside) {
@@ -67,7 +72,7 @@ static struct place place_of_unit(struct debug_info *info, struct interner *inte
 	place.unit_name = debug_info_string(
 		info, dwarf_formstring(dwarf_attr(debug_info_root(unit), DW_AT_name, &attribute)),
 		&size);
-	if (place.unit_name && size == SYMBOLIZE_MAX_NAME)
+	if (place.unit_name && size == NAME_MAX_SIZE)
 		place.unit_name = NULL;
 	return place;
 }
@@ -83,9 +88,10 @@ static const char *file_name(const struct place *place, const char *file)
 
 	if (!file)
 		return NULL;
-	const size_t file_size = strnlen(file, SYMBOLIZE_MAX_NAME);
+	const size_t file_size = strnlen(file, NAME_MAX_SIZE);
 	if (!size || file_size <= size + 1 || memcmp(file, place->directory, size) ||
-	    file[size] != '/' || (place->unit_name && !strncmp(file, place->unit_name, file_size)))
+	    file[size] != '/' ||
+	    (place->unit_name && strncmp(file, place->unit_name, file_size) == 0))
 		return intern_clean(place->interner, file, file_size);
 	return intern_clean(place->interner, file + size + 1, file_size - size - 1);
 }
@@ -103,7 +109,7 @@ static void fill_line(const struct place *place, struct unit *unit, uint64_t pc,
 		frame->line = number;
 }
 
-/* Where the inlined call stands in the code one level further out. */
+/* Where the inlined call is in the code one level further out. */
 static void fill_call_site(const struct place *place, struct unit *unit, Dwarf_Die *inlined,
 			   struct symbolize_frame *frame)
 {

@@ -14,31 +14,8 @@
 #include "base/intern.h"
 #include "base/table.h"
 #include "base/types.h"
+#include "elf/elf.h"
 #include "symbolize/symbolize.h"
-
-/* ---- address ranges: interval.c ----------------------------------------------------------- */
-
-struct interval {
-	uint64_t start, end; /* [start, end) */
-	uint64_t reach;	     /* the largest end of this one and all before it */
-	uint64_t value;
-};
-
-struct interval_list {
-	struct interval *items; /* by start; the longer first; the lower value last */
-	size_t count, capacity;
-};
-
-void interval_list_release(struct interval_list *list);
-void interval_add(struct interval_list *list, uint64_t start, uint64_t end, uint64_t value);
-void interval_sort(struct interval_list *list);
-
-/* First index whose start is >= address. */
-size_t interval_lower(const struct interval_list *list, uint64_t address);
-
-/* The innermost range that holds the address among those below index `before` (list->count: all);
- * -1: none. Gives up after 65,536 steps. */
-ssize_t interval_find(const struct interval_list *list, uint64_t address, size_t before);
 
 /* ---- what could not be used: debug_problem.c ---------------------------------------------- */
 
@@ -70,48 +47,6 @@ void debug_problems_release(struct debug_problems *problems);
 void debug_problems_add(struct debug_problems *problems, struct interner *interner,
 			enum debug_problem problem, const char *path);
 void debug_problems_describe(const struct debug_problems *problems, struct strbuf *text);
-
-/* ---- ELF helpers: elf_section.c ----------------------------------------------------------- */
-
-struct elf_bytes {
-	const uint8_t *data; /* NULL: no such section */
-	size_t size;
-	uint64_t address;
-	Elf_Data *raw;
-};
-
-/* Contents of a section that has some (not NOBITS), decompressed. Lives as long as elf. */
-bool elf_section_bytes(Elf *elf, const char *name, struct elf_bytes *bytes);
-
-/* True when the section has been compressed, and still is; *type: ELFCOMPRESS_ZLIB ... */
-bool elf_section_compressed(Elf *elf, const char *name, uint32_t *type);
-
-/* True for what is read here: a 64-bit little-endian ELF file. NULL accepted. */
-bool elf_is_supported(Elf *elf);
-
-/* The section of that name and its header; NULL: none. */
-Elf_Scn *elf_find_section(Elf *elf, const char *name, GElf_Shdr *header);
-
-/* Spares libdw the debug sections that are not needed; before dwarf_begin_elf. */
-void elf_hide_unused(Elf *elf);
-
-/* The .eh_frame by section, or by PT_GNU_EH_FRAME where there are no section headers. */
-bool elf_eh_frame_bytes(Elf *elf, struct elf_bytes *bytes);
-
-/* Reads an encoded pointer (DW_EH_PE_*) of which the field stands at `field`; *next follows it. */
-bool elf_decode_pointer(const struct elf_bytes *bytes, const uint8_t *field, uint8_t encoding,
-			uint64_t *value, const uint8_t **next);
-
-/* ---- FDEs: fde_table.c -------------------------------------------------------------------- */
-
-/* Adds the ranges of all FDEs of one section. */
-void fde_table_add(struct interval_list *fdes, Elf *elf, const struct elf_bytes *bytes,
-		   bool eh_frame);
-
-/* The FDE that holds pc by the sorted table of .eh_frame_hdr; false: there is no table that can be
- * believed. *fde: an empty range when none holds pc. */
-bool fde_table_search(Elf *elf, const struct elf_bytes *eh_frame, uint64_t pc,
-		      struct interval *fde);
 
 /* ---- .debug_aranges: arange_table.c ------------------------------------------------------- */
 
@@ -148,52 +83,6 @@ size_t lazy_dwarf_cost(const struct lazy_dwarf *lazy);
 /* Fills in all; false: the file is damaged. */
 bool lazy_dwarf_fill(struct lazy_dwarf *lazy);
 
-/* ---- symbols: symbol_table.c -------------------------------------------------------------- */
-
-struct symbol_table {
-	struct interval_list ranges; /* value: index of symbols */
-	struct symbol *symbols;
-	size_t count, capacity;
-	unsigned looks; /* how many before the ranges are sorted */
-	bool sorted;
-};
-
-void symbol_table_release(struct symbol_table *table);
-
-/* Adds the functions of the section of that type; false: there is none of them. */
-bool symbol_table_add(struct symbol_table *table, Elf *elf, uint32_t section_type);
-
-struct symbol_match {
-	const char *name; /* in the ELF file's string table; with version and suffixes */
-	size_t size;	  /* of the name, without the version */
-	uint64_t start;
-};
-
-/* Calls `visit` with the name of each symbol. */
-void symbol_table_each(const struct symbol_table *table,
-		       void (*visit)(void *context, const char *name), void *context);
-
-/*
- * The symbol that covers pc by its size, or a sizeless one where fde (NULL: none) starts. Among
- * several of one start the one named `wanted` (NULL: any), with or without a suffix.
- */
-bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct interval *fde,
-		       const char *wanted, struct symbol_match *match);
-
-/* ---- stubs of the PLT: plt_stub.c --------------------------------------------------------- */
-
-/* The place of the pointer that the code at that address, of which these are the bytes, jumps
- * through; false: other code. */
-bool plt_slot_at(const uint8_t *bytes, size_t size, uint64_t address, uint64_t *slot);
-
-struct plt_stub {
-	uint64_t start;
-	const char *symbol; /* that it jumps to; in the ELF file's string table */
-};
-
-/* False: no stub of a function with a name is there. By section headers: without them none is. */
-bool plt_stub_find(Elf *elf, uint64_t pc, struct plt_stub *stub);
-
 /* ---- DWARF: unit_index.c ------------------------------------------------------------------ */
 
 struct split_unit;
@@ -228,12 +117,13 @@ struct debug_info {
 	Dwarf *dwarf; /* NULL: none */
 	Elf *elf;
 	const char *path; /* of the module: where .dwo files are looked for beside it */
-	int root_fd;
+	struct foreign_root root;
 	bool dwo_missing;
 	size_t split_count;
-	const struct split_unit *split; /* of the function found last; NULL: none */
-	struct lazy_dwarf *lazy;	/* what dwarf reads; NULL: all of it is there */
-	bool has_units;			/* there is a .debug_info that can be read */
+	const struct split_unit *split;	       /* of the function found last; NULL: none */
+	const struct debug_texts *split_texts; /* its */
+	struct lazy_dwarf *lazy;	       /* what dwarf reads; NULL: all of it is there */
+	bool has_units;			       /* there is a .debug_info that can be read */
 	struct debug_texts texts,
 		alternate; /* of the file; of the one that it shares with others */
 	uint64_t budget;   /* DIEs and ranges that may still be looked at */
@@ -247,9 +137,9 @@ struct debug_info {
 	size_t hinted_count;
 };
 
-/* `path` and `root_fd` (-1: none) are used as long as info. */
+/* `path` and `root` are used as long as info. */
 void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy,
-		     const char *path, int root_fd);
+		     const char *path, struct foreign_root root);
 void debug_info_release(struct debug_info *info);
 
 /* Called once for each look-up: honest files never run out, hostile ones earn little. */
@@ -264,14 +154,14 @@ bool debug_info_has_pc(struct debug_info *info, Dwarf_Die *die, uint64_t pc, boo
 /* The next unit that holds pc; *position starts as SIZE_MAX. NULL: no (more) units. */
 struct unit *debug_info_unit(struct debug_info *info, uint64_t pc, size_t *position);
 
-/* The unit that .debug_aranges tells, before all units are looked at: a hint, to be checked. NULL:
- * not told, or there were many hints already. */
+/* The unit that .debug_aranges names, before all units are looked at: a hint, to be checked. NULL:
+ * not known, or there were many hints already. */
 struct unit *debug_info_hinted(struct debug_info *info, uint64_t pc);
 
 /* The subprogram of the unit that holds pc. */
 bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc, Dwarf_Die *die);
 
-/* The DIE that tells of the unit's language and holds its functions: a split one's. */
+/* The DIE that has the unit's language and holds its functions: a split one's. */
 Dwarf_Die *debug_info_root(struct unit *unit);
 
 /* A string that libdw returned, cut where its section ends; *size: its length. */
@@ -288,8 +178,8 @@ void split_unit_free(struct split_unit *split); /* NULL accepted */
 Dwarf *split_unit_dwarf(const struct split_unit *split);
 Dwarf_Die *split_unit_die(struct split_unit *split);
 
-/* As debug_texts_left, of the split file. */
-size_t split_unit_left(const struct split_unit *split, const char *text, size_t limit);
+/* Of the split file; they live as long. */
+const struct debug_texts *split_unit_texts(const struct split_unit *split);
 
 /* The ranges of one DIE of the unit, one after the other. */
 struct split_ranges {
@@ -318,13 +208,6 @@ void die_name_fill(struct debug_info *info, struct interner *interner, struct un
 /* See symbolizer_each_variable. */
 void debug_info_each_variable(struct debug_info *info, struct interner *interner, const char *part,
 			      symbolize_visit_variable visit, void *context);
-
-/* ---- text: demangle.c --------------------------------------------------------------------- */
-
-enum { SYMBOLIZE_MAX_NAME = 16 << 10 };
-
-/* Interns the text as clean UTF-8, cut at SYMBOLIZE_MAX_NAME bytes. */
-const char *intern_clean(struct interner *interner, const char *text, size_t size);
 
 /* ---- .gnu_debugdata: mini_debug.c --------------------------------------------------------- */
 
@@ -361,6 +244,7 @@ struct debug_file {
 
 struct debug_files {
 	struct debug_file debug;     /* the separate debug file */
+	bool ours;		     /* it is of our own /usr/lib/debug: so is what it names */
 	struct debug_file alternate; /* what several debug files share (dwz) */
 	Dwarf *alternate_dwarf;
 	void *image; /* what stands for an alternate file that is not there, or has strings alone */
@@ -369,11 +253,11 @@ struct debug_files {
 void debug_files_init(struct debug_files *files);
 void debug_files_release(struct debug_files *files);
 
-/* Opens a regular file in the root, else in ours; -1: none. */
-int debug_file_open(int root_fd, const char *path);
-
 /* Looks for the separate debug file of the module; true: found and verified. */
 bool debug_files_find(struct debug_files *files, const struct symbolize_module *module, Elf *elf);
+
+/* Takes over a debug file in place of a module that is not here; fd -1: looks for it. */
+bool debug_files_stand_in(struct debug_files *files, int fd, const struct symbolize_module *module);
 
 /* Takes over a file that came from elsewhere; false: it is not the module's, and is closed. */
 bool debug_files_take(struct debug_files *files, int fd, const struct symbolize_module *module,
@@ -383,5 +267,15 @@ bool debug_files_take(struct debug_files *files, int fd, const struct symbolize_
  * opens a path that a file names. False: it should have one, which is not here. */
 bool debug_files_set_alternate(struct debug_files *files, const struct symbolize_module *module,
 			       Dwarf *dwarf);
+
+/* ---- names to be asked for later: names_ahead.c ------------------------------------------ */
+
+/* Loads the names of a module in a thread of its own. NULL: nothing comes of it. */
+struct names_ahead *names_ahead_start(const struct symbolize_module *module);
+
+/* Waits for them and hands them over, once; false: they are of another module, or were taken. */
+bool names_ahead_take(struct names_ahead *ahead /* NULL accepted */, const char *path,
+		      const struct build_id *id, struct recovered_names *names);
+void names_ahead_free(struct names_ahead *ahead); /* waits, too; NULL accepted */
 
 #endif

@@ -68,7 +68,7 @@ static int open_dwo(const struct debug_info *info, Dwarf_Die *skeleton)
 		     folder ? folder : "", absolute ? "" : "/", (int)name_size,
 		     name) < (int)sizeof(path) &&
 	    path[0] == '/') {
-		const int fd = debug_file_open(info->root_fd, path);
+		const int fd = foreign_file_open(info->root, path);
 		if (fd >= 0)
 			return fd;
 	}
@@ -77,7 +77,7 @@ static int open_dwo(const struct debug_info *info, Dwarf_Die *skeleton)
 	if (!slash || snprintf(path, sizeof(path), "%.*s%.*s", (int)(slash + 1 - info->path),
 			       info->path, last_size, last ? last + 1 : name) >= (int)sizeof(path))
 		return -1;
-	return debug_file_open(info->root_fd, path);
+	return foreign_file_open(info->root, path);
 }
 
 /* The unit with the skeleton's ID. */
@@ -165,9 +165,9 @@ Dwarf_Die *split_unit_die(struct split_unit *split)
 	return &split->die;
 }
 
-size_t split_unit_left(const struct split_unit *split, const char *text, size_t limit)
+const struct debug_texts *split_unit_texts(const struct split_unit *split)
 {
-	return debug_texts_left(&split->texts, text, limit);
+	return &split->texts;
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */
@@ -211,7 +211,7 @@ static bool address_at(const struct split_unit *split, uint64_t index, uint64_t 
 	       number_at(&split->addresses, split->address_base + index * 8, 8, address);
 }
 
-/* An attribute's bytes stand in .debug_info.dwo: as an offset there; false: they do not. */
+/* An attribute's bytes are in .debug_info.dwo: as an offset there; false: they do not. */
 static bool place_of(const struct split_unit *split, const Dwarf_Attribute *attribute, uint64_t *at)
 {
 	const uint8_t *bytes = attribute->valp;
@@ -330,7 +330,8 @@ static bool take_indexed(struct split_ranges *ranges, uint64_t *address)
 	       address_at(ranges->split, index, address);
 }
 
-/* One entry of .debug_rnglists; *start = *end where it is no range. False: the end. */
+/* One entry of .debug_rnglists; *start = *end where it is no range. False: the end.
+ * Long: one switch over all kinds. */
 static bool take_entry(struct split_ranges *ranges, uint64_t *start, uint64_t *end)
 {
 	const struct elf_bytes *lists = &ranges->split->lists;

@@ -2,48 +2,45 @@
 /*
  * From an address in an ELF file to names, files and lines, by libdw (elfutils) and libiberty.
  * Knows files and bytes, no process. Called from one thread of ours: libdw's handles are each one
- * thread's. The only other thread, stated_ahead.c's, has its own.
+ * thread's. The only other thread, names_ahead.c's, has its own.
  */
 #ifndef SYMBOLIZE_SYMBOLIZE_H
 #define SYMBOLIZE_SYMBOLIZE_H
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "base/intern.h"
 #include "base/strbuf.h"
 #include "base/types.h"
+#include "names/names.h"
+#include "stripped/stripped.h"
 
 /* What to symbolize in: a file, or bytes (vDSO, deleted file). Nothing is taken over. */
 struct symbolize_module {
 	const char *path; /* for messages and for debug files beside it; as the target names it */
-	int fd;		  /* -1: bytes */
+	int fd;		  /* -1: bytes; neither: its debug file, by the build ID,
+			     what is stated, and what is kept */
 	const void *bytes;
 	size_t bytes_size;
 	struct build_id build_id;
-	int root_fd; /* directory under which debug files are looked up first; -1: ours only */
-};
-
-/* How a module without symbols tells the name of a function; the surest first. */
-enum symbolize_evidence {
-	SYMBOLIZE_METHOD,      /* an array of methods: PyMethodDef */
-	SYMBOLIZE_PROPERTY,    /* an array of properties: PyGetSetDef */
-	SYMBOLIZE_SLOT,	       /* a slot of a type: static, or PyType_Spec */
-	SYMBOLIZE_MODULE_SLOT, /* Py_mod_exec */
-	SYMBOLIZE_EXPORT,      /* what a module exports for others that Cython made: __pyx_capi__ */
-	SYMBOLIZE_TRACEBACK,   /* what the function, made by Cython, writes into tracebacks */
-};
-
-/* A name from the tables that an extension module, or the interpreter, has for Python to read. */
-struct symbolize_stated {
-	const char *name; /* inside its module: "list.sort", "sqrt", "Infinity.__lt__"; interned */
-	const char
-		*module; /* as its definition has it: "math", "re"; NULL: builtins, or not told */
-	uint64_t start, end; /* ELF addresses of the function, or of the part of it */
-	enum symbolize_evidence evidence;
-	bool uncertain; /* shown with "?" */
-	bool cython;	/* of a module that Cython made */
-	bool helper;	/* Cython's own code: hidden */
-	bool slot;	/* named after a slot of a type: "Point.tp_new" */
-	int layer;	/* as in struct cython_name: of two frames of one call the inner has more */
+	int root_fd; /* the root that path is in, as struct foreign_root has it: files that it, or
+			what is in it, names are looked up there, ... */
+	uid_t root_user;		    /* ... by that user's rights; 0: root's */
+	bool root_far;			    /* see struct foreign_root */
+	const struct foreign_root *symbols; /* a folder of debug files, which lives as long as the
+					       symbolizer; NULL: none is given */
+	/* Opens a debug file that is elsewhere in it, or returns -1; NULL accepted. Used while the
+	 * module is open. */
+	int (*find_debug)(const void *context, const struct build_id *id);
+	/* Where its file is not here: the function that holds an ELF address. NULL accepted. */
+	bool (*find_function)(const void *context, uint64_t address, uint64_t *start,
+			      uint64_t *size);
+	const void *context;
+	const void *stated; /* ... and what its tables state, as symbolizer_write_stated had it */
+	size_t stated_size;
+	const void *kept; /* ... and what its symbols are, as symbolizer_write_symbols had it; lives
+			     as long as the module is open */
+	size_t kept_size;
 };
 
 /* One level of an inlined chain, or the function itself. Strings are interned; NULL: not known. */
@@ -53,10 +50,10 @@ struct symbolize_frame {
 	const char *file;      /* as DWARF has it, directory joined: "/src/x.c", "pkg/mod.pyx" */
 	const char *directory; /* DW_AT_comp_dir of its unit */
 	int line;	       /* 0: none */
-	int declared;	       /* line of the function's definition; 0: not in `file`, not told */
+	int declared;	       /* line of the function's definition; 0: not in `file`, not known */
 	bool inlined;	       /* true for all levels but the outermost */
-	const struct symbolize_stated *stated; /* where `name` is from, and the line is an estimate;
-						  NULL: DWARF or a symbol */
+	const struct recovered_name *recovered; /* where `name` is from, and the line is an
+						  estimate; NULL: DWARF or a symbol */
 };
 
 enum { SYMBOLIZE_MAX_INLINE = 64 };
@@ -66,7 +63,7 @@ struct symbolize_result {
 	size_t count;					     /* 0: no name and no line at all */
 	uint64_t function_start; /* ELF address of the FDE (or symbol) that covers the address */
 	bool has_function;	 /* false: nothing covers it: "library [guessed]" */
-	struct symbolize_stated stated;
+	struct recovered_name recovered;
 };
 
 struct symbolizer;
@@ -97,8 +94,8 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
  * asked for, from the file alone: stripped or not, and under the same name in an interpreter's own
  * file as in an extension module.
  */
-bool symbolize_stated_name(struct symbolizer *symbolizer, uint64_t address,
-			   struct symbolize_stated *stated);
+bool symbolize_recovered_name(struct symbolizer *symbolizer, uint64_t address,
+			      struct recovered_name *recovered);
 
 /*
  * Begins to read those tables of a file, in a thread of ours, for when it will be open: whoever
@@ -127,6 +124,15 @@ struct symbolize_fetch {
 };
 void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_fetch *fetch);
 
+/* The same servers, and limits of their own, for programs and libraries themselves. */
+struct symbolize_programs;
+struct symbolize_programs *symbolize_programs_new(const struct symbolize_fetch *fetch);
+void symbolize_programs_free(struct symbolize_programs *programs); /* NULL accepted */
+
+/* Opens the file of that build ID, -1: none has it. It is to be verified. `path`: for messages. */
+int symbolize_programs_fetch(struct symbolize_programs *programs, const struct build_id *id,
+			     const char *path);
+
 /*
  * Appends one line about debug information of the modules so far that was there but could not be
  * used: "debug information of 2 files could not be used: compressed by zstd ... (libx.so,
@@ -136,15 +142,22 @@ void symbolizer_add_problems(const struct symbolizer *symbolizer, struct strbuf 
 
 /*
  * The .pyx line of the call before a return address, in a function that Cython made, as the error
- * path behind the call has it: an estimate. False: it tells none.
+ * path behind the call has it: an estimate. False: it has none.
  */
 bool symbolize_estimated_line(struct symbolizer *symbolizer, uint64_t address, const char **file,
 			      int *line);
 
+/* All of them as bytes, for who opens the module where its file is not. */
+void symbolizer_write_stated(struct symbolizer *symbolizer, struct strbuf *bytes);
+
+/* The symbols and stubs at these addresses, which are in order, likewise. */
+void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *addresses,
+			      size_t count, struct strbuf *bytes);
+
 /* Calls `visit` with all such names, in the order of their addresses. */
-void symbolizer_each_stated(struct symbolizer *symbolizer,
-			    void (*visit)(void *context, const struct symbolize_stated *stated),
-			    void *context);
+void symbolizer_each_recovered(struct symbolizer *symbolizer,
+			       void (*visit)(void *context, const struct recovered_name *recovered),
+			       void *context);
 
 /* Calls `visit` with every function symbol of the open module (and of its debug file), in no
  * particular order; the name is valid during the call. */
@@ -163,23 +176,5 @@ typedef void (*symbolize_visit_variable)(void *context, const char *function, co
  */
 void symbolizer_each_variable(struct symbolizer *symbolizer, const char *part,
 			      symbolize_visit_variable visit, void *context);
-
-/*
- * C++ (and Rust, D ...) names by libiberty, without parameters; interned; the name itself when it
- * is not mangled.
- */
-const char *symbolize_demangle(struct interner *interner, const char *linkage);
-
-/* What numba calls a function that it has compiled, or one of those that it makes around it. */
-struct symbolize_numba {
-	const char *name;     /* "work", "Solver.step", interned */
-	const char *function; /* equal pointers: the same function (specialisation) */
-	bool wrapper;	      /* it unpacks arguments and calls the function */
-};
-
-/* False: not numba's. `file` (NULL: not known): where the function was written, which tells what of
- * the name is its module; the module stays in front where that is not known. */
-bool symbolize_numba(struct interner *interner, const char *linkage, const char *file,
-		     struct symbolize_numba *name);
 
 #endif

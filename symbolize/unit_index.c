@@ -16,33 +16,8 @@ enum { MAX_DEPTH = 256, MAX_UNITS = 1 << 20, MAX_RANGES = 1 << 20 };
 /* About 2 s at once, and 0.2 ms more for each look-up, of which a usual one takes 60 DIEs. */
 static const uint64_t BUDGET = 20000000, BUDGET_FOR_LOOKUP = 2000;
 
-/* libdw (0.188) does not see to it that a string ends before its section does. */
-void debug_texts_init(struct debug_texts *texts, Elf *elf)
-{
-	static const char *const names[DEBUG_TEXTS] = {
-		".debug_info", ".zdebug_info", ".debug_line_str", ".zdebug_line_str",
-		".debug_str",  ".zdebug_str",  ".debug_info.dwo", ".debug_str.dwo",
-	};
-
-	for (int i = 0; i < DEBUG_TEXTS; i++)
-		elf_section_bytes(elf, names[i], &texts->sections[i]);
-}
-
-size_t debug_texts_left(const struct debug_texts *texts, const char *text, size_t limit)
-{
-	const uintptr_t at = (uintptr_t)text;
-
-	for (int i = 0; i < DEBUG_TEXTS; i++) {
-		const uintptr_t start = (uintptr_t)texts->sections[i].data;
-		const size_t size = texts->sections[i].size;
-		if (at >= start && at - start < size && size - (at - start) < limit)
-			limit = size - (at - start);
-	}
-	return limit;
-}
-
 void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct lazy_dwarf *lazy,
-		     const char *path, int root_fd)
+		     const char *path, struct foreign_root root)
 {
 	struct elf_bytes bytes;
 
@@ -50,7 +25,7 @@ void debug_info_init(struct debug_info *info, Dwarf *dwarf, Elf *elf, struct laz
 				    .elf = elf,
 				    .lazy = lazy,
 				    .path = path,
-				    .root_fd = root_fd,
+				    .root = root,
 				    .budget = BUDGET};
 	if (dwarf)
 		debug_texts_init(&info->texts, elf);
@@ -91,22 +66,6 @@ bool debug_info_spend(struct debug_info *info)
 		return false;
 	info->budget--;
 	return true;
-}
-
-const char *debug_info_string(const struct debug_info *info, const char *text, size_t *size)
-{
-	size_t limit = SYMBOLIZE_MAX_NAME;
-
-	if (!text)
-		return NULL;
-	limit = debug_texts_left(&info->texts, text, limit);
-	limit = debug_texts_left(&info->alternate, text, limit);
-	if (info->lazy)
-		limit = lazy_dwarf_text(info->lazy, text, limit);
-	if (info->split)
-		limit = split_unit_left(info->split, text, limit);
-	*size = strnlen(text, limit);
-	return *size ? text : NULL;
 }
 
 /* What is done with each range of a DIE. */
@@ -154,7 +113,7 @@ static void visit_whole(struct debug_info *info, Dwarf_Die *die, struct range_vi
 	}
 }
 
-/* Adds the DIE's ranges to the list (NULL: none), tells whether one holds pc. */
+/* Adds the DIE's ranges to the list (NULL: none), returns whether one contains pc. */
 static bool visit_ranges(struct debug_info *info, Dwarf_Die *die, struct interval_list *list,
 			 uint64_t value, uint64_t pc, bool *any)
 {
@@ -181,7 +140,7 @@ struct missing_unit {
 	size_t index;
 };
 
-/* Units that do not tell their own ranges, by .debug_aranges. Both lists are in order of offset. */
+/* Units without ranges of their own, by .debug_aranges. Both lists are in order of offset. */
 static void add_aranges(struct debug_info *info, const struct missing_unit *missing, size_t count)
 {
 	Dwarf_Aranges *table;
@@ -393,6 +352,7 @@ static void choose_unit(struct debug_info *info, struct unit *unit)
 	}
 	unit->looked_for_split = true;
 	info->split = unit->split;
+	info->split_texts = unit->split ? split_unit_texts(unit->split) : NULL;
 }
 
 Dwarf_Die *debug_info_root(struct unit *unit)
@@ -415,7 +375,7 @@ bool debug_info_function(struct debug_info *info, struct unit *unit, uint64_t pc
 		return true;
 	if (unit->scanned_bodies)
 		return false;
-	/* Nested functions (GNU C, OpenMP, Fortran) stand inside others: a slower second look. */
+	/* Nested functions (GNU C, OpenMP, Fortran) are inside others: a slower second look. */
 	unit->scanned_bodies = scan.bodies = true;
 	interval_list_release(&unit->functions);
 	scan_functions(&scan, root, 0);

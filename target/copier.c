@@ -50,7 +50,7 @@ struct shared_range {
 };
 
 /* What the program is told. */
-enum told {
+enum request_field {
 	TOLD_NUMBER, /* of the request */
 	TOLD_TID,
 	TOLD_FROM, /* CLOCK_MONOTONIC: before and after that it copies nothing */
@@ -152,7 +152,7 @@ static void call(struct program *program, int helper)
 	add(program, BPF_JMP | BPF_CALL, 0, 0, 0, helper);
 }
 
-static void load_told(struct program *program, int to, enum told which)
+static void load_told(struct program *program, int to, enum request_field which)
 {
 	load(program, BPF_DW, to, SHARED, offsetof(struct shared, told) + which * sizeof(uint64_t));
 }
@@ -463,7 +463,7 @@ static bool tell_ranges(struct shared *shared, const struct target_range *ranges
 	return true;
 }
 
-static void tell(struct shared *shared, enum told which, uint64_t value)
+static void tell(struct shared *shared, enum request_field which, uint64_t value)
 {
 	__atomic_store_n(&shared->told[which], value, __ATOMIC_RELEASE);
 }
@@ -523,9 +523,9 @@ enum copier_result copier_interrupt(struct copier *copier, const struct copier_r
 	run.test.prog_fd = (uint32_t)copier->program;
 	run.test.flags = BPF_F_TEST_RUN_ON_CPU;
 	run.test.cpu = (uint32_t)cpu;
-	const uint64_t before = now_ns();
+	const uint64_t before = clock_now_ns();
 	const long failed = bpf(BPF_PROG_TEST_RUN, &run);
-	*took_ns = now_ns() - before;
+	*took_ns = clock_now_ns() - before;
 	return failed ? COPIER_FAILED : copier_outcome(copier);
 }
 
@@ -546,11 +546,12 @@ void copier_registers(const struct copier *copier, struct registers *registers)
 	memcpy(registers->value, copier->shared->registers, sizeof(registers->value));
 }
 
-struct copier_span copier_stack(const struct copier *copier)
+struct copier_span copier_stack(const struct copier *copier, const struct registers *registers)
 {
 	const struct shared *shared = copier->shared;
-	const remote_addr start = shared->registers[REGISTER_RSP] - shared->told[TOLD_RED_ZONE];
-	return (struct copier_span){{start, shared->told[TOLD_STACK_END] - start}, shared->stack};
+	const remote_addr start = registers->value[REGISTER_RSP] - shared->told[TOLD_RED_ZONE];
+	const uint64_t size = shared->told[TOLD_STACK_END] - start;
+	return (struct copier_span){{start, size <= COPIER_BYTES ? size : 0}, shared->stack};
 }
 
 size_t copier_range_count(const struct copier *copier)
@@ -563,4 +564,11 @@ struct copier_span copier_range(const struct copier *copier, size_t number)
 	const struct shared_range *range = &copier->shared->ranges[number];
 	return (struct copier_span){{range->address, range->size},
 				    copier->shared->bytes + range->offset};
+}
+
+bool copier_is_untouched(const struct copier *copier)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return !__atomic_load_n(&copier->shared->busy, __ATOMIC_RELAXED) &&
+	       read_answer(copier->shared) == ANSWER_COPIED;
 }

@@ -2,20 +2,27 @@
 /*
  * Why the kernel does not let us trace a process, and what to do about it: the checks of Linux,
  * kernel/ptrace.c (__ptrace_may_access, ptrace_attach) and security/yama, in an order that finds
- * the cause nearest to the user first. Reads /proc only; guesses nothing it cannot see.
+ * the cause nearest to the user first. Reads /proc, and asks the two system calls for what harms
+ * nobody; guesses nothing it cannot see.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "target/internal.h"
 
-enum { CAP_SYS_PTRACE_BIT = 19, STATUS_SIZE = 8192 };
+/* Either of the last two opens what is the user's alone. */
+enum { CAP_SYS_PTRACE_BIT = 19, CAP_DAC_OVERRIDE_BIT = 1, CAP_DAC_READ_SEARCH_BIT = 2 };
+enum { STATUS_SIZE = 8192 };
 
 /* What /proc/PID/status says of one side. */
 struct side {
@@ -24,8 +31,10 @@ struct side {
 	unsigned uid[4], gid[4]; /* real, effective, saved, of files */
 	uint64_t permitted, effective, bounding;
 	int seccomp;
-	unsigned owner; /* of /proc/PID: root's when it is not dumpable */
-	char user_namespace[64];
+	bool no_new_privileges;
+	unsigned owner;		 /* of its files in /proc: root when it is not dumpable */
+	char user_namespace[64]; /* empty: we may not see it */
+	char user_map[512];	 /* as we see it, so that it is another one in another namespace */
 };
 
 struct view {
@@ -35,6 +44,7 @@ struct view {
 	char *text;
 	size_t size, used;
 	bool advised;
+	bool files; /* the right to read others' files in /proc is needed, too */
 };
 
 static void __attribute__((format(printf, 2, 3))) say(struct view *view, const char *format, ...)
@@ -93,7 +103,7 @@ static void read_ids(const char *status, const char *name, unsigned ids[4])
 static bool read_side(const struct view *view, const char *name, struct side *side)
 {
 	char path[64], full[512], status[STATUS_SIZE];
-	struct stat directory;
+	struct stat file;
 	snprintf(path, sizeof(path), "proc/%s/status", name);
 	if (read_text(view, path, status, sizeof(status)) <= 0)
 		return false;
@@ -107,8 +117,13 @@ static bool read_side(const struct view *view, const char *name, struct side *si
 	side->effective = field(status, "\nCapEff:\t", 16);
 	side->bounding = field(status, "\nCapBnd:\t", 16);
 	side->seccomp = (int)field(status, "\nSeccomp:\t", 10);
-	snprintf(full, sizeof(full), "%s/proc/%s", view->root, name);
-	side->owner = stat(full, &directory) == 0 ? directory.st_uid : 0;
+	side->no_new_privileges = field(status, "\nNoNewPrivs:\t", 10) != 0;
+	/* Not the directory's: that is always its user (Linux fs/proc/base.c: task_dump_owner). */
+	snprintf(full, sizeof(full), "%s/%s", view->root, path);
+	side->owner = stat(full, &file) == 0 ? file.st_uid : 0;
+	snprintf(path, sizeof(path), "proc/%s/uid_map", name);
+	if (read_text(view, path, side->user_map, sizeof(side->user_map)) < 0)
+		side->user_map[0] = '\0';
 	snprintf(full, sizeof(full), "%s/proc/%s/ns/user", view->root, name);
 	ssize_t size = readlink(full, side->user_namespace, sizeof(side->user_namespace) - 1);
 	side->user_namespace[size > 0 ? size : 0] = '\0';
@@ -129,6 +144,12 @@ static bool in_container(const struct view *view)
 static bool has_capability(uint64_t set)
 {
 	return set >> CAP_SYS_PTRACE_BIT & 1;
+}
+
+static bool may_read_files(const struct view *view)
+{
+	return view->us.permitted >> CAP_DAC_OVERRIDE_BIT & 1 ||
+	       view->us.permitted >> CAP_DAC_READ_SEARCH_BIT & 1;
 }
 
 static int yama_scope(const struct view *view)
@@ -183,9 +204,9 @@ static void advise_setcap(struct view *view)
 	path[size > 0 ? size : 0] = '\0';
 	if (size > 0)
 		advise(view,
-		       "sudo setcap cap_sys_ptrace+ep %s     "
+		       "sudo setcap cap_sys_ptrace%s+ep %s     "
 		       "(anyone who may run it can then read any process)",
-		       path);
+		       view->files ? ",cap_dac_read_search" : "", path);
 }
 
 static void advise_privilege(struct view *view)
@@ -194,12 +215,24 @@ static void advise_privilege(struct view *view)
 		advise_container(view);
 		return;
 	}
+	if (view->us.no_new_privileges) {
+		advise(view,
+		       "from another session (no_new_privs is set in this one: sudo and setcap do "
+		       "nothing): sudo %s %d",
+		       program(), (int)view->them.pid);
+		return;
+	}
+	if (view->files && view->container && view->us.uid[1] == 0)
+		advise(view, "docker run --cap-add=SYS_PTRACE --cap-add=DAC_READ_SEARCH ...");
 	advise(view, "sudo %s %d", program(), (int)view->them.pid);
 	advise_setcap(view);
 }
 
 static const char *lacking(const struct view *view)
 {
+	if (view->files && has_capability(view->us.effective))
+		return "; CAP_SYS_PTRACE does not open its files in /proc, CAP_DAC_READ_SEARCH "
+		       "does";
 	if (!lacks_in_container(view))
 		return "";
 	return view->container ? "; this container lacks CAP_SYS_PTRACE (root here is not enough)"
@@ -235,14 +268,27 @@ static bool same_ids(const struct side *us, const struct side *them)
 	return true;
 }
 
+/* Who has made it may enter it. That we see its link, of another user's process, says that we have.
+ */
+static bool is_in_our_namespace(const struct view *view)
+{
+	const struct side *us = &view->us, *them = &view->them;
+	return !has_capability(us->effective) && us->user_namespace[0] && them->user_namespace[0] &&
+	       strcmp(us->user_namespace, them->user_namespace) != 0;
+}
+
 static bool is_foreign(struct view *view)
 {
 	const struct side *us = &view->us, *them = &view->them;
 	if (same_ids(us, them))
 		return false;
+	view->files = true;
 	say(view, "  why: it runs as user %u, group %u, %s as user %u, group %u%s\n", them->uid[1],
 	    them->gid[1], program(), us->uid[1], us->gid[1], lacking(view));
 	advise_privilege(view);
+	if (is_in_our_namespace(view))
+		advise(view, "inside that namespace, which is yours: nsenter -U -t %d %s ...",
+		       (int)them->pid, program());
 	return true;
 }
 
@@ -250,6 +296,7 @@ static bool is_undumpable(struct view *view)
 {
 	if (view->them.owner == view->them.uid[1])
 		return false;
+	view->files = true;
 	say(view,
 	    "  why: it is not dumpable: it changed its user, has capabilities or a program "
 	    "file that cannot be read, or asked for it by prctl(PR_SET_DUMPABLE)%s\n",
@@ -258,19 +305,50 @@ static bool is_undumpable(struct view *view)
 	return true;
 }
 
+/* "         0          0 4294967295": all users there are. */
+static bool is_first_namespace(const struct side *side)
+{
+	unsigned inside, outside, count;
+	return sscanf(side->user_map, "%u %u %u", &inside, &outside, &count) != 3 ||
+	       (inside == 0 && outside == 0 && count == UINT_MAX);
+}
+
+/*
+ * Its link is as secret as its memory; but its users are mapped in another way, or our
+ * capability, which would do in our own namespace, does not.
+ */
+static bool namespaces_differ(const struct view *view)
+{
+	const struct side *us = &view->us, *them = &view->them;
+	if (us->user_namespace[0] && them->user_namespace[0])
+		return strcmp(us->user_namespace, them->user_namespace) != 0;
+	return us->user_namespace[0] && us->user_map[0] &&
+	       (strcmp(us->user_map, them->user_map) != 0 ||
+		(has_capability(us->effective) && !is_first_namespace(us)));
+}
+
 static bool is_in_other_namespace(struct view *view)
 {
-	const char *ours = view->us.user_namespace, *theirs = view->them.user_namespace;
-	if (!ours[0] || !theirs[0] || strcmp(ours, theirs) == 0)
+	const struct side *us = &view->us, *them = &view->them;
+	if (!namespaces_differ(view))
 		return false;
 	say(view,
-	    "  why: it is in another user namespace (%s, ours is %s), where our privileges "
+	    "  why: it is in another user namespace (%s%sours is %s), where our privileges "
 	    "may not hold\n",
-	    theirs, ours);
-	advise(view,
-	       "run %s as root of the host, or inside that namespace: "
-	       "sudo nsenter -U --preserve-credentials -t %d %s ...",
-	       program(), (int)view->them.pid, program());
+	    them->user_namespace, them->user_namespace[0] ? ", " : "", us->user_namespace);
+	if (!is_first_namespace(us)) {
+		advise(view,
+		       "run %s outside of this user namespace, as root of the host: sudo %s %d",
+		       program(), program(), (int)them->pid);
+		return true;
+	}
+	if (!has_capability(us->effective))
+		advise_privilege(view);
+	if (!lacks_in_container(view) && !us->no_new_privileges)
+		advise(view,
+		       "inside that namespace: sudo nsenter -U -t %d "
+		       "%s ...",
+		       (int)them->pid, program());
 	return true;
 }
 
@@ -325,16 +403,48 @@ static bool container_denies(struct view *view)
 	return true;
 }
 
-static bool filter_denies(struct view *view)
+/*
+ * A call that a filter refuses; NULL: it refuses none, or not always. Without a filter these fail
+ * otherwise: we are no tracee, and at that address there is nothing.
+ */
+static const char *refused_call(void)
 {
-	char text[128];
-	if (view->us.seccomp == 2) {
+	char byte;
+	const struct iovec local = {&byte, 1}, remote = {NULL, 1};
+	errno = 0;
+	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0 && errno != EFAULT)
+		return "process_vm_readv";
+	if (ptrace(PTRACE_CONT, getpid(), NULL, NULL) < 0 && errno != ESRCH)
+		return "ptrace";
+	return NULL;
+}
+
+static bool seccomp_denies(struct view *view, bool surely)
+{
+	const char *call = refused_call();
+	if (view->us.seccomp != 2 || (surely && !call))
+		return false;
+	if (call)
+		say(view, "  why: a seccomp filter on %s forbids %s\n", program(), call);
+	else
 		say(view, "  why: a seccomp filter on %s may forbid ptrace or process_vm_readv\n",
 		    program());
-		advise(view, "docker run --security-opt seccomp=unconfined ...");
-		advise_privilege(view);
-		return true;
+	if (view->container) {
+		advise(view,
+		       "docker run --cap-add=SYS_PTRACE ...   (its filter then permits both)");
+		advise(view, "docker run --security-opt seccomp=unconfined ...   kubernetes: "
+			     "securityContext.seccompProfile.type: Unconfined");
 	}
+	advise(view,
+	       "run %s outside of the sandbox or service that set the filter, or permit ptrace and "
+	       "process_vm_readv there (systemd: SystemCallFilter=)",
+	       program());
+	return true;
+}
+
+static bool module_denies(struct view *view)
+{
+	char text[128];
 	if (read_text(view, "sys/fs/selinux/booleans/deny_ptrace", text, sizeof(text)) > 0 &&
 	    text[0] == '1') {
 		say(view, "  why: SELinux forbids it (deny_ptrace is on)\n");
@@ -352,8 +462,22 @@ static bool filter_denies(struct view *view)
 	return false;
 }
 
+/* It is there, for all that /proc shows. */
+static bool is_hidden(struct view *view)
+{
+	if (view->root[0] || kill(view->them.pid, 0) == 0 || errno != EPERM)
+		return false;
+	view->files = true;
+	say(view, "  why: it is another user's, and /proc here shows none of these (hidepid)%s\n",
+	    lacking(view));
+	advise_privilege(view);
+	return true;
+}
+
 static bool has_gone(struct view *view, pid_t pid, bool seen)
 {
+	if (!seen && is_hidden(view))
+		return true;
 	if (seen && view->them.state != 'Z' && view->them.state != 'X')
 		return false;
 	if (seen)
@@ -367,9 +491,18 @@ static bool has_gone(struct view *view, pid_t pid, bool seen)
 	return true;
 }
 
+/* What may deny it to who has that user's rights, or any user's. */
+static bool rest_denies(struct view *view)
+{
+	const bool privileged = has_capability(view->us.effective);
+	return is_in_other_namespace(view) || (!privileged && is_more_capable(view)) ||
+	       yama_denies(view) || container_denies(view) || seccomp_denies(view, false) ||
+	       module_denies(view);
+}
+
 void target_explain_denial_at(const char *root, pid_t pid, int os_errno, char *text, size_t size)
 {
-	struct view view = {.root = root, .text = text, .size = size};
+	struct view view = {.root = root, .text = text, .size = size, .them.pid = pid};
 	char name[16];
 	if (!size)
 		return;
@@ -377,14 +510,13 @@ void target_explain_denial_at(const char *root, pid_t pid, int os_errno, char *t
 	read_side(&view, "self", &view.us);
 	view.container = in_container(&view);
 	snprintf(name, sizeof(name), "%d", (int)pid);
-	bool seen = read_side(&view, name, &view.them);
-	if (has_gone(&view, pid, seen) || is_traced(&view))
+	const bool seen = read_side(&view, name, &view.them);
+	if (has_gone(&view, pid, seen) || is_traced(&view) || seccomp_denies(&view, true))
 		return;
-	bool privileged = has_capability(view.us.effective);
-	if (!privileged && (is_foreign(&view) || is_undumpable(&view)))
+	const bool privileged = has_capability(view.us.effective);
+	if (!(privileged && may_read_files(&view)) && (is_foreign(&view) || is_undumpable(&view)))
 		return;
-	if (is_in_other_namespace(&view) || (!privileged && is_more_capable(&view)) ||
-	    yama_denies(&view) || container_denies(&view) || filter_denies(&view))
+	if (rest_denies(&view))
 		return;
 	say(&view, "  why: the system says: %s\n", strerror(os_errno ? os_errno : EPERM));
 	if (!privileged)

@@ -4,7 +4,8 @@
  * in. A line of the former (Linux fs/proc/base.c, proc_pid_stack):
  *     [<0>] futex_wait_queue+0x60/0x90
  *     [<0>] nfs_wait_bit_killable+0x1e/0x90 [nfs]
- * What compilers add to a name (".constprop.0") and how the call got into the kernel says nothing.
+ * What compilers add to a name (".constprop.0") and how the call got into the kernel says nothing,
+ * and differs from one kernel's build to another's.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -14,18 +15,58 @@
 
 enum { STACK_SIZE = 8192, WCHAN_SIZE = 128 };
 
-/* The way from the instruction to the call's own function (Linux arch/x86/entry). */
-static bool is_entry(const char *name, size_t size)
+/* Returns what follows the prefix in the name; NULL: it begins with something else. */
+static const char *after(const char *name, const char *prefix)
 {
-	static const char *const entries[] = {"entry_",	      "do_syscall_", "x64_sys_call",
-					      "__x64_sys_",   "__do_sys_",   "__se_sys_",
-					      "ret_from_fork"};
-	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
-		size_t length = strlen(entries[i]);
-		if (size >= length && memcmp(name, entries[i], length) == 0)
+	const size_t length = strlen(prefix);
+	return strncmp(name, prefix, length) == 0 ? name + length : NULL;
+}
+
+static bool begins_with_any(const char *name, const char *const *prefixes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (after(name, prefixes[i]))
 			return true;
-	}
 	return false;
+}
+
+/*
+ * The call's own function, which the call's name stands for. It is made of several, of which a
+ * kernel's build inlines some or others, so that one of them or all are there:
+ *     __x64_sys_wait4 __se_sys_wait4 __do_sys_wait4	(Linux 4.17 and later, syscall_wrapper.h)
+ *     __ia32_compat_sys_wait4 __do_compat_sys_wait4	(of a 32-bit program)
+ *     SyS_wait4 SYSC_wait4 sys_wait4			(earlier ones, include/linux/syscalls.h)
+ * What that calls, as kernel_wait4 or do_sys_poll, is none.
+ */
+static bool is_own_function(const char *name)
+{
+	static const char *const wrappers[] = {"__x64_", "__ia32_", "__x32_", "__se_", "__do_"};
+	static const char *const calls[] = {"sys_", "SyS_", "SYSC_"};
+	const char *rest = name;
+	for (size_t i = 0; i < sizeof(wrappers) / sizeof(*wrappers) && rest == name; i++)
+		rest = after(name, wrappers[i]) ? after(name, wrappers[i]) : name;
+	rest = after(rest, "compat_") ? after(rest, "compat_") : rest;
+	rest = after(rest, "C_SYSC_") ? after(rest, "C_") : rest;
+	return begins_with_any(rest, calls, sizeof(calls) / sizeof(*calls));
+}
+
+/* The way from the instruction to that function (Linux arch/x86/entry). */
+static bool is_entry(const char *name)
+{
+	static const char *const entries[] = {"entry_",
+					      "do_syscall_",
+					      "x64_sys_call",
+					      "x32_sys_call",
+					      "do_int80_",
+					      "ia32_sys_call",
+					      "do_fast_syscall_",
+					      "__do_fast_syscall_",
+					      "do_SYSENTER",
+					      "system_call",
+					      "asm_",
+					      "ret_from_fork"};
+	return begins_with_any(name, entries, sizeof(entries) / sizeof(*entries)) ||
+	       is_own_function(name);
 }
 
 static size_t name_size(const char *name)
@@ -47,7 +88,7 @@ static void add_name(char text[TARGET_KERNEL_SIZE], const char *name, size_t siz
 static void add_function(char text[TARGET_KERNEL_SIZE], const char *name)
 {
 	size_t size = name_size(name);
-	if (!isdigit((unsigned char)*name) && !is_entry(name, size))
+	if (!isdigit((unsigned char)*name) && !is_entry(name))
 		add_name(text, name, size);
 }
 

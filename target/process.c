@@ -6,121 +6,37 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/errand.h"
+#include "base/foreign_file.h"
 #include "base/table.h"
 #include "base/utf8.h"
 #include "target/internal.h"
 
-enum { AUXV_LIMIT = 1024, COMMAND_LINE_LIMIT = 4096, PATH_LIMIT = 4096, RANGES_LIMIT = 1024 };
+enum { AUXV_LIMIT = 1024, COMMAND_LINE_LIMIT = 4096, PATH_LIMIT = 4096 };
+enum { STATUS_LIMIT = 4096 };
 
-ssize_t proc_read(int directory, const char *path, char *buffer, size_t size)
-{
-	_cleanup_close_ int fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	size_t used = 0;
-	while (used < size - 1) {
-		ssize_t got = read(fd, buffer + used, size - 1 - used);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -1;
-		if (got == 0)
-			break;
-		used += (size_t)got;
-	}
-	buffer[used] = '\0';
-	return (ssize_t)used;
-}
-
-/* "4242 (a) b) S 1 ...": the name is the process's own choice, so count from the last ")". */
-bool proc_parse_stat(const char *text, struct proc_stat *stat)
-{
-	enum { STATE = 3, FLAGS = 9, START_TIME = 22, START_CODE = 26, START_STACK = 28 };
-	const char *at = strrchr(text, ')');
-	if (!at || at[1] != ' ' || !at[2])
-		return false;
-	*stat = (struct proc_stat){.state = at[2]};
-	at += 3;
-	for (int field = STATE + 1; field <= START_STACK; field++) {
-		char *end;
-		uint64_t value = strtoull(at, &end, 10);
-		if (end == at)
-			return false;
-		at = end;
-		if (field == FLAGS)
-			stat->kernel_thread = value & PF_KTHREAD;
-		else if (field == START_TIME)
-			stat->start_time = value;
-		else if (field == START_CODE)
-			stat->start_code = value;
-		else if (field == START_STACK)
-			stat->start_stack = value;
-	}
-	return true;
-}
-
+/* False with errno: ESRCH also where it says nothing. */
 static bool read_stat(const struct target *target, struct proc_stat *stat)
 {
 	char text[TARGET_STAT_SIZE];
-	return proc_read(target->directory, "stat", text, sizeof(text)) > 0 &&
-	       proc_parse_stat(text, stat);
+	const ssize_t size = proc_read(target->directory, "stat", text, sizeof(text));
+	if (size >= 0)
+		errno = ESRCH;
+	return size > 0 && proc_parse_stat(text, stat);
 }
 
 static bool ended(char state)
 {
 	return state == 'Z' || state == 'X' || state == 'x';
-}
-
-/* ---- memory ---- */
-
-static bool read_memory(const struct memory_reader *reader, remote_addr address, void *buffer,
-			size_t size, struct error *error)
-{
-	const struct target *target = (const struct target *)(const void *)reader;
-	pid_t tid = atomic_load_explicit(&target->state->living_tid, memory_order_relaxed);
-	struct iovec local = {buffer, size};
-	struct iovec remote = {(void *)(uintptr_t)address, size};
-	if (!size)
-		return true;
-	ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
-	if (got == (ssize_t)size)
-		return true;
-	return error_set_errno(error, got < 0 ? errno : EFAULT,
-			       "cannot read %zu bytes at 0x%llx of process %d", size,
-			       (unsigned long long)address, (int)target->pid);
-}
-
-const struct memory_reader *target_memory(const struct target *target)
-{
-	return &target->memory;
-}
-
-ssize_t target_read_ranges(const struct target *target, const struct target_range *ranges,
-			   size_t count, void *buffer)
-{
-	struct iovec remote[RANGES_LIMIT];
-	size_t total = 0;
-	if (count > RANGES_LIMIT) {
-		errno = EINVAL;
-		return -1;
-	}
-	for (size_t i = 0; i < count; i++) {
-		remote[i] = (struct iovec){(void *)(uintptr_t)ranges[i].address, ranges[i].size};
-		total += ranges[i].size;
-	}
-	struct iovec local = {buffer, total};
-	pid_t tid = atomic_load_explicit(&target->state->living_tid, memory_order_relaxed);
-	return process_vm_readv(tid, &local, 1, remote, count, 0);
 }
 
 /* ---- identity ---- */
@@ -147,23 +63,6 @@ static char *read_command_line(int directory)
 	return alloc_string(clean.text);
 }
 
-/* "exe", or "task/TID/exe" when the first thread has ended. */
-static void living_path(const struct target *target, const char *name, char path[64])
-{
-	pid_t tid = atomic_load(&target->state->living_tid);
-	if (tid == target->pid)
-		snprintf(path, 64, "%s", name);
-	else
-		snprintf(path, 64, "task/%d/%s", (int)tid, name);
-}
-
-int target_open_proc(const struct target *target, const char *name)
-{
-	char path[64];
-	living_path(target, name, path);
-	return openat(target->directory, path, O_RDONLY | O_CLOEXEC);
-}
-
 /* It never had one, or has given it up: the memory goes first when a process ends. */
 static bool explain_no_program(const struct target *target, struct error *error)
 {
@@ -178,7 +77,7 @@ static bool explain_no_program(const struct target *target, struct error *error)
 static bool read_executable(struct target *target, struct error *error)
 {
 	char path[64], link[PATH_LIMIT];
-	living_path(target, "exe", path);
+	proc_living_path(target, "exe", path);
 	ssize_t size = readlinkat(target->directory, path, link, sizeof(link) - 1);
 	if (size < 0 && errno == ENOENT)
 		return explain_no_program(target, error);
@@ -194,7 +93,10 @@ static bool fill_target(struct target *target, struct error *error)
 {
 	struct proc_stat stat;
 	if (!read_stat(target, &stat))
-		return error_set(error, ERROR_GONE, "no process %d", (int)target->pid);
+		return proc_says_ended(errno)
+			       ? error_set(error, ERROR_GONE, "no process %d", (int)target->pid)
+			       : error_set_errno(error, errno, "cannot read process %d",
+						 (int)target->pid);
 	if (ended(stat.state) && !target_find_living_thread(target))
 		return error_set(error, ERROR_GONE, "process %d has ended (a zombie)",
 				 (int)target->pid);
@@ -202,28 +104,57 @@ static bool fill_target(struct target *target, struct error *error)
 	if (!read_executable(target, error))
 		return false;
 	target->command_line = read_command_line(target->directory);
+	target_user(target);
 	target->root = openat(target->directory, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	target->newest = open("/proc/sys/kernel/ns_last_pid", O_RDONLY | O_CLOEXEC);
 	return true;
 }
 
-bool target_open(pid_t pid, struct target **out, struct error *error)
+/*
+ * Some of what is said of a process may be read by whoever may not read its memory (Yama; a seccomp
+ * filter).
+ */
+static bool may_read_memory(const struct target *target, struct error *error)
+{
+	if (memory_may_read(target))
+		return true;
+	return error_set_errno(error, errno, "cannot read the memory of process %d",
+			       (int)target->pid);
+}
+
+/* What it waits in is its user's to read, and root's: CAP_SYS_PTRACE does not open that. */
+static bool may_see_calls(const struct target *target, struct error *error)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "task/%d/syscall",
+		 (int)atomic_load(&target->state->living_tid));
+	_cleanup_close_ int fd = rights_open_proc(target->directory, path);
+	if (fd >= 0 || errno != EACCES)
+		return true;
+	return error_set_errno(error, errno, "cannot open /proc/%d/%s", (int)target->pid, path);
+}
+
+static bool open_here(pid_t pid, struct target **out, struct error *error)
 {
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	int directory = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (directory < 0 && pid > 0 && errno == ENOENT && kill(pid, 0) < 0 && errno == EPERM)
+		return error_set_errno(error, EPERM, "cannot see process %d in /proc", (int)pid);
 	if (directory < 0 && (pid <= 0 || errno == ENOENT || errno == ESRCH))
 		return error_set(error, ERROR_GONE, "no process %d", (int)pid);
 	if (directory < 0)
 		return error_set_errno(error, errno, "cannot open %s", path);
 	struct target *target = alloc_zeroed(1, sizeof(*target));
-	target->memory.read = read_memory;
 	target->pid = pid;
 	target->directory = directory;
 	target->root = target->newest = -1;
 	target->state = alloc_zeroed(1, sizeof(*target->state));
 	atomic_store(&target->state->living_tid, pid);
-	if (!fill_target(target, error)) {
+	atomic_store(&target->state->user, (uid_t)-1);
+	memory_open(target);
+	if (!fill_target(target, error) || !may_read_memory(target, error) ||
+	    !may_see_calls(target, error)) {
 		target_free(target);
 		return false;
 	}
@@ -231,28 +162,79 @@ bool target_open(pid_t pid, struct target **out, struct error *error)
 	return true;
 }
 
-void target_free(struct target *target)
+struct opening {
+	pid_t pid;
+	struct target **out;
+	struct error *error;
+	bool well;
+};
+
+static void open_one(void *context)
 {
-	if (!target)
-		return;
-	close(target->directory);
+	struct opening *opening = context;
+	opening->well = open_here(opening->pid, opening->out, opening->error);
+}
+
+bool target_open(pid_t pid, struct target **out, struct error *error)
+{
+	struct opening opening = {pid, out, error, false};
+	errand_run(open_one, &opening);
+	return opening.well;
+}
+
+static void release(struct target *target)
+{
+	if (target->core)
+		core_free(target->core);
+	if (target->directory >= 0)
+		close(target->directory);
 	if (target->root >= 0)
 		close(target->root);
 	if (target->newest >= 0)
 		close(target->newest);
+	memory_close(target);
 	free(target->command_line);
 	free(target->executable);
+}
+
+void target_free(struct target *target)
+{
+	if (!target)
+		return;
+	release(target);
 	free(target->state);
 	free(target);
 }
 
-void target_follow_exec(struct target *target)
+/* What is counted in the state is ours, and stays. */
+void target_replace(struct target *target, struct target *fresh)
 {
+	struct target_state *const state = target->state;
+	release(target);
+	*target = *fresh;
+	target->state = state;
+	atomic_store(&state->living_tid, atomic_load(&fresh->state->living_tid));
+	atomic_store(&state->user, atomic_load(&fresh->state->user));
+	atomic_store(&state->user_seen_ns, 0);
+	memory_replace(&state->pages, &fresh->state->pages);
+	free(fresh->state);
+	free(fresh);
+}
+
+static void follow_exec(void *context)
+{
+	struct target *target = context;
 	struct error ignored; /* it may have ended meanwhile: then the old names stand */
+	memory_follow_exec(target);
 	if (!read_executable(target, &ignored))
 		return;
 	free(target->command_line);
 	target->command_line = read_command_line(target->directory);
+}
+
+void target_follow_exec(struct target *target)
+{
+	errand_run(follow_exec, target);
 }
 
 pid_t target_pid(const struct target *target)
@@ -270,15 +252,12 @@ const char *target_executable(const struct target *target)
 	return target->executable;
 }
 
-int target_root(const struct target *target)
-{
-	return target->root;
-}
-
 bool target_alive(const struct target *target)
 {
 	struct proc_stat stat;
-	if (!read_stat(target, &stat) || stat.start_time != target->start_time)
+	if (!read_stat(target, &stat))
+		return !proc_says_ended(errno);
+	if (stat.start_time != target->start_time)
 		return false;
 	return !ended(stat.state) || target_find_living_thread(target);
 }
@@ -293,14 +272,13 @@ static bool read_random(const struct target *target, uint64_t *random)
 	char path[64], vector[AUXV_LIMIT + 1];
 	Elf64_auxv_t entry;
 	struct error error;
-	living_path(target, "auxv", path);
+	proc_living_path(target, "auxv", path);
 	ssize_t size = proc_read(target->directory, path, vector, sizeof(vector));
 	*random = 0;
 	for (ssize_t at = 0; at + (ssize_t)sizeof(entry) <= size; at += sizeof(entry)) {
 		memcpy(&entry, vector + at, sizeof(entry));
 		if (entry.a_type == AT_RANDOM)
-			return memory_read_u64(target_memory(target), entry.a_un.a_val, random,
-					       &error) ||
+			return memory_read_u64(&target->memory, entry.a_un.a_val, random, &error) ||
 			       error.kind == ERROR_DENIED;
 	}
 	return false;
@@ -312,7 +290,7 @@ bool target_image_key(const struct target *target, uint64_t *key, struct error *
 	struct proc_stat stat;
 	struct stat file;
 	uint64_t random;
-	living_path(target, "exe", path);
+	proc_living_path(target, "exe", path);
 	if (!read_stat(target, &stat) || fstatat(target->directory, path, &file, 0) < 0 ||
 	    !read_random(target, &random))
 		return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
@@ -324,53 +302,91 @@ bool target_image_key(const struct target *target, uint64_t *key, struct error *
 remote_addr target_start_stack(const struct target *target)
 {
 	struct proc_stat stat;
+	if (target->core)
+		return core_start_stack(target->core);
 	return read_stat(target, &stat) ? stat.start_stack : 0;
 }
 
 /* ---- files as the target sees them ---- */
 
-/*
- * Looks before it opens: an O_PATH descriptor touches neither fifo nor device. The second open is
- * of the very file that was looked at.
- */
-static int reopen_regular(int fd)
+/* "\nUid:\treal effective saved files": the last one is who opens its files. */
+static bool read_user(const struct target *target, uid_t *user)
 {
-	_cleanup_close_ int found = fd;
-	struct stat status;
-	char path[40];
-	if (found < 0 || fstat(found, &status) < 0)
-		return -1;
-	if (!S_ISREG(status.st_mode)) {
-		errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-		return -1;
+	char path[64], text[STATUS_LIMIT];
+	unsigned ids[4];
+	proc_living_path(target, "status", path);
+	const char *line = proc_read(target->directory, path, text, sizeof(text)) > 0
+				   ? strstr(text, "\nUid:\t")
+				   : NULL;
+	if (!line || sscanf(line, "\nUid:\t%u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+		return false;
+	*user = ids[3];
+	return true;
+}
+
+/* Of the modules that are opened one after the other it is asked once: the kernel writes a whole
+ * page for the answer. */
+uid_t target_user(const struct target *target)
+{
+	static const uint64_t valid_ns = 20000000;
+	uid_t user;
+	if (target->core)
+		return core_files(target).user;
+	struct target_state *state = target->state;
+	const uint64_t now = clock_now_ns(), seen = atomic_load(&state->user_seen_ns);
+	if ((!seen || now - seen > valid_ns) && read_user(target, &user)) {
+		const bool changed = atomic_exchange(&state->user, user) != user;
+		atomic_store(&state->user_seen_ns, now); /* by then others find it */
+		if (changed)
+			foreign_file_introduce(target->directory);
 	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
-	return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return atomic_load(&state->user);
 }
 
-int proc_open_regular(int directory, const char *path)
+int target_directory(const struct target *target)
 {
-	return reopen_regular(openat(directory, path, O_PATH | O_CLOEXEC));
+	return target->directory;
 }
 
-static bool same_root(int root)
+uint64_t target_start_time(const struct target *target)
 {
+	return target->start_time;
+}
+
+struct foreign_root target_files(const struct target *target)
+{
+	if (target->core)
+		return core_files(target);
+	return (struct foreign_root){target->root >= 0 ? target->root : FOREIGN_NOWHERE,
+				     target_user(target), false};
+}
+
+struct comparison {
+	const struct target *target;
+	bool same;
+};
+
+static void compare_mounts(void *context)
+{
+	struct comparison *comparison = context;
+	char path[64];
 	struct stat theirs, ours;
-	return fstat(root, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
-	       theirs.st_ino == ours.st_ino;
+	proc_living_path(comparison->target, "ns/mnt", path);
+	comparison->same = fstatat(comparison->target->directory, path, &theirs, 0) == 0 &&
+			   stat("/proc/self/ns/mnt", &ours) == 0 && theirs.st_ino == ours.st_ino;
+}
+
+bool target_shares_mounts(const struct target *target)
+{
+	struct comparison comparison = {.target = target};
+	if (!target->core)
+		errand_run(compare_mounts, &comparison);
+	return comparison.same;
 }
 
 int target_open_file(const struct target *target, const char *path, struct error *error)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	int fd = (int)syscall(SYS_openat2, target->root, path, &how, sizeof(how));
-	/* Linux before 5.6, or a seccomp filter that does not know the call. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM) && same_root(target->root))
-		fd = open(path, O_PATH | O_CLOEXEC);
-	fd = reopen_regular(fd);
+	const int fd = foreign_file_open(target_files(target), path);
 	if (fd < 0)
 		error_set_errno(error, errno, "cannot open %s of process %d", path,
 				(int)target->pid);

@@ -204,6 +204,43 @@ bool switch_log_last(const struct switch_log *log, struct thread_switch *last)
 	return false;
 }
 
+static struct thread_change change_of(const struct switch_record *record)
+{
+	const uint16_t misc = record->header.misc;
+	const bool on_cpu = !(misc & PERF_RECORD_MISC_SWITCH_OUT);
+	return (struct thread_change){
+		.time_ns = record->stamp.time,
+		.on_cpu = on_cpu,
+		.runnable = on_cpu || misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+	};
+}
+
+size_t switch_log_since(const struct switch_log *log, uint64_t position,
+			struct thread_change *changes, size_t capacity, bool *all)
+{
+	const uint64_t newest = switch_log_position(log);
+	size_t count = 0;
+	uint64_t at = newest;
+	while (at != position && count < capacity) {
+		struct switch_record record;
+		copy(log, at, &record, sizeof(record));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		/* What is that far back is about to be written over, or was. */
+		if (at - switch_log_position(log) > DATA_SIZE - 2 * sizeof(struct newest))
+			break;
+		if (is_switch(&record)) {
+			changes[count++] = change_of(&record);
+			at += sizeof(record);
+		} else if (record.header.size == sizeof(struct sample_record)) {
+			at += sizeof(struct sample_record);
+		} else {
+			break;
+		}
+	}
+	*all = at == position;
+	return count;
+}
+
 uint64_t switch_log_off_cpu(const struct switch_log *log, const struct thread_switch *out)
 {
 	/* It was the next to be written after that one. */

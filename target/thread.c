@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/errand.h"
 #include "base/utf8.h"
 #include "target/internal.h"
 
@@ -41,17 +42,18 @@ static void cleanup_closedir(DIR **directory)
 
 static DIR *open_tasks(const struct target *target)
 {
-	int fd = openat(target->directory, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = rights_openat(target->directory, "task", O_RDONLY | O_DIRECTORY);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
 	if (!directory && fd >= 0)
 		close(fd);
 	return directory;
 }
 
-/* The next thread's number, 0 at the end. */
+/* The next thread's number, 0 at the end; errno says whether that is the end (0). */
 static pid_t next_task(DIR *directory)
 {
 	struct dirent *entry;
+	errno = 0;
 	while ((entry = readdir(directory)))
 		if (isdigit((unsigned char)entry->d_name[0]))
 			return (pid_t)strtol(entry->d_name, NULL, 10);
@@ -93,18 +95,29 @@ static void copy_name(struct target_thread *thread, const char *bytes, size_t si
 	thread->name[used] = '\0';
 }
 
-bool target_thread_read(const struct target *target, pid_t tid, struct target_thread *thread)
+static bool explain_thread(pid_t tid, int os_errno, struct error *error)
+{
+	if (proc_says_ended(os_errno))
+		return error_set(error, ERROR_GONE, "thread %d has ended", (int)tid);
+	return error_set_errno(error, os_errno, "cannot look at thread %d", (int)tid);
+}
+
+bool target_thread_read(const struct target *target, pid_t tid, struct target_thread *thread,
+			struct error *error)
 {
 	char path[64], text[STATUS_SIZE];
+	if (target->core)
+		return core_thread_read(target->core, tid, thread) ||
+		       explain_thread(tid, ESRCH, error);
 	*thread = (struct target_thread){.tid = tid, .namespace_tid = tid, .state = '?'};
 	snprintf(path, sizeof(path), "task/%d/comm", (int)tid);
 	ssize_t size = proc_read(target->directory, path, text, sizeof(text));
 	if (size < 0)
-		return false;
+		return explain_thread(tid, errno, error);
 	copy_name(thread, text, (size_t)size - (size > 0 && text[size - 1] == '\n'));
 	snprintf(path, sizeof(path), "task/%d/status", (int)tid);
 	if (proc_read(target->directory, path, text, sizeof(text)) < 0)
-		return false;
+		return explain_thread(tid, errno, error);
 	const char *state = status_field(text, "\nState:\t");
 	const char *numbers = status_field(text, "\nNSpid:\t");
 	if (state)
@@ -113,6 +126,22 @@ bool target_thread_read(const struct target *target, pid_t tid, struct target_th
 	if (inner > 0)
 		thread->namespace_tid = inner;
 	return true;
+}
+
+pid_t target_thread_tracer(const struct target *target, pid_t tid)
+{
+	char path[64], text[STATUS_SIZE];
+	snprintf(path, sizeof(path), "task/%d/status", (int)tid);
+	if (proc_read(target->directory, path, text, sizeof(text)) < 0)
+		return 0;
+	const char *tracer = status_field(text, "\nTracerPid:\t");
+	return tracer ? (pid_t)strtol(tracer, NULL, 10) : 0;
+}
+
+static bool cannot_list(const struct target *target, int os_errno, struct error *error)
+{
+	return error_set_errno(error, os_errno == ENOENT ? ESRCH : os_errno,
+			       "cannot list the threads of process %d", (int)target->pid);
 }
 
 static bool has_ended(const struct target_thread *thread)
@@ -140,11 +169,10 @@ bool target_threads(const struct target *target, struct target_thread **out, siz
 	size_t count = 0, capacity = 0;
 	pid_t tid;
 	if (!directory)
-		return error_set_errno(error, errno == ENOENT ? ESRCH : errno,
-				       "cannot list the threads of process %d", (int)target->pid);
+		return cannot_list(target, errno, error);
 	while (count < THREADS_LIMIT && (tid = next_task(directory))) {
 		threads = alloc_room(threads, &capacity, count + 1, sizeof(*threads));
-		if (target_thread_read(target, tid, &threads[count]))
+		if (target_thread_read(target, tid, &threads[count], NULL))
 			count++;
 	}
 	if (!count) {
@@ -160,21 +188,27 @@ bool target_threads(const struct target *target, struct target_thread **out, siz
 bool target_thread_list(const struct target *target, pid_t **out, size_t *out_count,
 			struct error *error)
 {
+	if (target->core)
+		return core_thread_list(target->core, out, out_count);
 	__attribute__((cleanup(cleanup_closedir))) DIR *directory = open_tasks(target);
 	size_t count = 0, capacity = 0;
 	pid_t *tids = NULL, tid;
 	if (!directory)
-		return error_set_errno(error, errno == ENOENT ? ESRCH : errno,
-				       "cannot list the threads of process %d", (int)target->pid);
+		return cannot_list(target, errno, error);
 	while (count < THREADS_LIMIT && (tid = next_task(directory))) {
 		tids = alloc_room(tids, &capacity, count + 1, sizeof(*tids));
 		tids[count++] = tid;
 	}
-	if (!count)
+	const int failure = count < THREADS_LIMIT ? errno : 0;
+	if (count && (!failure || proc_says_ended(failure))) {
+		*out = tids;
+		*out_count = count;
+		return true;
+	}
+	free(tids);
+	if (!count && (!failure || proc_says_ended(failure)))
 		return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
-	*out = tids;
-	*out_count = count;
-	return true;
+	return cannot_list(target, failure, error);
 }
 
 bool target_find_living_thread(const struct target *target)
@@ -183,7 +217,7 @@ bool target_find_living_thread(const struct target *target)
 	struct target_thread thread;
 	pid_t tid;
 	while (directory && (tid = next_task(directory))) {
-		if (!target_thread_read(target, tid, &thread) || has_ended(&thread))
+		if (!target_thread_read(target, tid, &thread, NULL) || has_ended(&thread))
 			continue;
 		atomic_store(&target->state->living_tid, tid);
 		return true;
@@ -246,7 +280,7 @@ static int open_look(const struct target_thread_files *files, const char *name)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "task/%d/%s", (int)files->tid, name);
-	return openat(files->target->directory, path, O_RDONLY | O_CLOEXEC);
+	return rights_open_proc(files->target->directory, path);
 }
 
 /* The same, and kept open if it may be. */
@@ -273,6 +307,9 @@ bool target_thread_files_open(const struct target *target, pid_t tid,
 {
 	struct target_thread_files *files = alloc_zeroed(1, sizeof(*files));
 	*files = (struct target_thread_files){target, tid, -1, -1};
+	*out = files;
+	if (target->core)
+		return true;
 	raise_limit(target);
 	int fd = open_look(files, "syscall");
 	if (fd >= 0 && may_keep(target)) {
@@ -283,12 +320,11 @@ bool target_thread_files_open(const struct target *target, pid_t tid,
 	} else {
 		int os_errno = errno;
 		free(files);
-		if (os_errno == ENOENT || os_errno == ESRCH)
+		if (proc_says_ended(os_errno))
 			return error_set(error, ERROR_GONE, "thread %d has ended", (int)tid);
 		return error_set_errno(error, os_errno, "cannot open /proc/%d/task/%d/syscall",
 				       (int)target->pid, (int)tid);
 	}
-	*out = files;
 	return true;
 }
 
@@ -302,13 +338,13 @@ void target_thread_files_close(struct target_thread_files *files)
 }
 
 /* By the descriptor that is kept, else by one for this look. */
-bool thread_read_look(const struct target_thread_files *files, int kept, const char *name,
+static bool read_look(const struct target_thread_files *files, int kept, const char *name,
 		      char *text, size_t size, struct error *error)
 {
 	_cleanup_close_ int own = kept < 0 ? open_look(files, name) : -1;
 	int fd = kept < 0 ? own : kept;
 	ssize_t got = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
-	if (fd < 0 && errno != ENOENT && errno != ESRCH)
+	if (fd < 0 && !proc_says_ended(errno))
 		return error_set_errno(error, errno, "cannot look at thread %d", (int)files->tid);
 	if (got < 0 && fd >= 0)
 		return error_set_errno(error, errno, "cannot look at thread %d", (int)files->tid);
@@ -316,6 +352,31 @@ bool thread_read_look(const struct target_thread_files *files, int kept, const c
 		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
 	text[got] = '\0';
 	return true;
+}
+
+struct reading {
+	const struct target_thread_files *files;
+	int kept;
+	const char *name;
+	char *text;
+	size_t size;
+	struct error *error;
+	bool well;
+};
+
+static void read_one(void *context)
+{
+	struct reading *of = context;
+	of->well = read_look(of->files, of->kept, of->name, of->text, of->size, of->error);
+}
+
+/* Some of these are judged at each read. */
+bool thread_read_look(const struct target_thread_files *files, int kept, const char *name,
+		      char *text, size_t size, struct error *error)
+{
+	struct reading reading = {files, kept, name, text, size, error, false};
+	errand_run(read_one, &reading);
+	return reading.well;
 }
 
 /* Reads " 0x1f" at *at and moves behind it. */
@@ -358,10 +419,10 @@ char target_thread_state(const struct target_thread_files *files)
 {
 	char text[TARGET_STAT_SIZE];
 	struct proc_stat stat;
-	if (!thread_read_look(files, -1, "stat", text, sizeof(text), NULL) ||
-	    !proc_parse_stat(text, &stat))
-		return 0;
-	return stat.state;
+	struct error error;
+	if (!thread_read_look(files, -1, "stat", text, sizeof(text), &error))
+		return error.kind == ERROR_GONE ? 0 : '?';
+	return proc_parse_stat(text, &stat) ? stat.state : 0;
 }
 
 bool target_thread_wait(const struct target_thread_files *files, struct target_wait *wait,
@@ -369,6 +430,9 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 {
 	char text[256];
 	struct target_wait found;
+	if (files->target->core)
+		return core_thread_wait(files->target->core, files->tid, wait) ||
+		       error_set(error, ERROR_GONE, "no thread %d", (int)files->tid);
 	if (!thread_read_look(files, files->syscall, "syscall", text, sizeof(text), error))
 		return false;
 	if (!parse_wait(text, &found))
@@ -384,24 +448,49 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 	return true;
 }
 
-/* "time_on_cpu time_waiting times_run\n" */
-bool target_thread_runs(struct target_thread_files *files, uint64_t *runs, struct error *error)
+bool target_thread_keeps_runs(struct target_thread_files *files)
 {
-	char text[128];
 	if (files->schedstat < 0)
 		files->schedstat = open_kept(files, "schedstat");
+	return files->schedstat >= 0;
+}
+
+/* "time_on_cpu time_waiting times_run\n" */
+enum { SCHEDSTAT_CPU_NS, SCHEDSTAT_WAITED_NS, SCHEDSTAT_RUNS, SCHEDSTAT_COUNT };
+
+static bool read_schedstat(struct target_thread_files *files, uint64_t values[SCHEDSTAT_COUNT],
+			   struct error *error)
+{
+	char text[128];
+	target_thread_keeps_runs(files);
 	if (!thread_read_look(files, files->schedstat, "schedstat", text, sizeof(text), error))
 		return false;
 	const char *at = text;
-	uint64_t value = 0;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < SCHEDSTAT_COUNT; i++) {
 		char *end;
-		value = strtoull(at, &end, 10);
+		values[i] = strtoull(at, &end, 10);
 		if (end == at)
 			return error_set(error, ERROR_CORRUPT, "thread %d: bad schedstat",
 					 (int)files->tid);
 		at = end;
 	}
-	*runs = value;
+	return true;
+}
+
+bool target_thread_runs(struct target_thread_files *files, uint64_t *runs, struct error *error)
+{
+	uint64_t values[SCHEDSTAT_COUNT];
+	if (!read_schedstat(files, values, error))
+		return false;
+	*runs = values[SCHEDSTAT_RUNS];
+	return true;
+}
+
+bool target_thread_cpu_ns(struct target_thread_files *files, uint64_t *used_ns, struct error *error)
+{
+	uint64_t values[SCHEDSTAT_COUNT];
+	if (!read_schedstat(files, values, error))
+		return false;
+	*used_ns = values[SCHEDSTAT_CPU_NS];
 	return true;
 }

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "target/internal.h"
+#include "target/tracer.h"
+#include "target/watch.h"
 
 enum { SLEEP_LIMIT_NS = 100 * 1000 * 1000 }; /* between two looks whether it has ended */
 
@@ -99,7 +101,7 @@ bool watcher_sleep(struct watcher *watcher, uint64_t deadline_ns)
 	while (!watcher->ended) {
 		struct pollfd polled[] = {{.fd = watcher->wake, .events = POLLIN},
 					  {.fd = watcher->process, .events = POLLIN}};
-		uint64_t now = now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+		uint64_t now = clock_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 		if (watcher->process < 0 && left > SLEEP_LIMIT_NS)
 			left = SLEEP_LIMIT_NS;
 		struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
@@ -111,7 +113,7 @@ bool watcher_sleep(struct watcher *watcher, uint64_t deadline_ns)
 			watcher->ended = has_ended(watcher);
 		else if (events == 0 && watcher->process < 0)
 			watcher->ended = !target_alive(watcher->target);
-		if (!watcher->ended && now_ns() >= deadline_ns)
+		if (!watcher->ended && clock_now_ns() >= deadline_ns)
 			return false;
 	}
 	return true;

@@ -17,7 +17,7 @@ enum { TRAMPOLINE_BYTES = 24, TRAMPOLINE_STARTS = 3, LAST_START = 11 };
  * become free since the thread was in it. */
 enum { LINK_BYTES = 8 };
 
-/* The address that it jumps to stands behind it. */
+/* The address that it jumps to is behind it. */
 static const struct trampoline {
 	uint8_t bytes[TRAMPOLINE_BYTES], size;
 	uint8_t starts[TRAMPOLINE_STARTS], count; /* of its instructions */
@@ -100,7 +100,7 @@ bool closure_caller(const struct unwinder *unwinder, struct registers *registers
 	uint64_t *const sp = &registers->value[REGISTER_RSP];
 	uint64_t address;
 	if (!*exact || !is_in_trampoline(unwinder, registers->value[REGISTER_RIP]) ||
-	    !memory_read_u64(unwinder->memory, *sp, &address, NULL))
+	    !memory_read_u64(unwinder->request.memory, *sp, &address, NULL))
 		return false;
 	registers->value[REGISTER_RIP] = address;
 	*sp += 8;

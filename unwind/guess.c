@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From an activation without unwind information (hand-written assembly, code made at run time, a
- * call through a bad pointer) to its caller: the word on the stack that follows a call instruction
- * and from which a walk reaches the thread's outermost frame, or the frame that the next anchor
- * lies in (beyond it there may be more code without information than a trial passes). Where several
- * do, some are left over from earlier calls: what the call before each calls decides. A guess and
- * marked as one: registers that the code may have changed are not known in the caller. Work is
- * bounded for each call of unwind_thread (guess_walks, guess_steps, guess_words).
+ * From an activation without unwind information whose code does not tell its caller (analysed.c),
+ * or a call through a bad pointer: the word on the stack that follows a call instruction and from
+ * which a walk reaches the thread's outermost frame, or the frame that the next anchor lies in
+ * (beyond it there may be more code without information than a trial passes). All of the stack that
+ * was copied is looked at. Where several words do, some are left over from earlier calls: what the
+ * call before each calls decides. A guess and marked as one: registers that the code may have
+ * changed are not known in the caller. Work is bounded for each call of unwind_thread (guess_walks,
+ * guess_steps, guess_words).
  */
 #include "unwind/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/alloc.h"
+
 enum {
-	SCAN_WORDS = 4096,	  /* above SP */
+	SCAN_WORDS = 1 << 20,	  /* above SP, while there is a copy of them */
 	FRAME_POINTER_WORDS = 64, /* below the candidate, where it may have been pushed */
 	FRAME_POINTER_REACH = 32 << 20,
 	READ_WORDS = 64,
@@ -23,7 +27,7 @@ enum {
 
 /* Why a word may be our return address, best first. */
 enum evidence {
-	EVIDENCE_CERTAIN, /* our function's epilogue takes it, or its prologue put it here */
+	EVIDENCE_CERTAIN, /* the call is of our function, whose code says that it is here */
 	EVIDENCE_STRONG,  /* the call is of our function, or of one before it */
 	EVIDENCE_WEAK,	  /* the call may lead anywhere */
 	EVIDENCE_WEAKEST, /* the call is of another function, which seems not to jump on */
@@ -35,12 +39,21 @@ struct place {
 	const struct registers *registers;
 	struct module *module; /* NULL: code of no file, or no code */
 	remote_addr gap;       /* where the code without information begins that the PC is in */
-	remote_addr taken;     /* what the epilogue that the PC is in returns to; 0: in none */
+	bool exact;	       /* the PC, not a return address */
 	int nested;
 };
 
 static bool find_caller(struct unwinder *unwinder, const struct registers *registers, bool exact,
 			int nested, struct registers *caller);
+
+/* The function that is called there leaves its return address in this word. */
+static bool is_put_there(struct unwinder *unwinder, const struct place *place, remote_addr slot,
+			 remote_addr entry)
+{
+	struct analysed analysed;
+	return analysed_from(unwinder, place->registers, place->exact, entry, &analysed) &&
+	       analysed.caller.value[REGISTER_RSP] == slot + 8;
+}
 
 static enum evidence judge(struct unwinder *unwinder, const struct place *place, remote_addr slot,
 			   remote_addr address)
@@ -54,13 +67,9 @@ static enum evidence judge(struct unwinder *unwinder, const struct place *place,
 	const bool ours = kind == CALL_TO && place->module && target >= place->gap && target <= pc;
 	if (row != ROW_FOUND && !(row == ROW_NO_INFO && ours))
 		return EVIDENCE_NONE;
-	if (place->taken == slot)
-		return EVIDENCE_CERTAIN;
 	if (ours)
-		return !place->taken && prologue_gives_slot(place->module, target, place->registers,
-							    slot)
-			       ? EVIDENCE_CERTAIN
-			       : EVIDENCE_STRONG;
+		return is_put_there(unwinder, place, slot, target) ? EVIDENCE_CERTAIN
+								   : EVIDENCE_STRONG;
 	if (kind == CALL_UNKNOWN || (kind == CALL_TO && call_target_jumps(unwinder, target)))
 		return EVIDENCE_WEAK;
 	return EVIDENCE_WEAKEST;
@@ -94,14 +103,14 @@ static bool try_frame_pointer(struct unwinder *unwinder, struct registers *calle
 	return try_walk(unwinder, caller, nested) == UNWIND_END_OUTERMOST;
 }
 
-/* The candidate stands at `slot`. RBP is first taken to be unknown: most walks do not need it. */
+/* The candidate is at `slot`. RBP is first taken to be unknown: most walks do not need it. */
 static bool try_candidate(struct unwinder *unwinder, const struct place *place, remote_addr slot,
 			  enum evidence evidence, struct registers *caller)
 {
 	const struct registers *const callee = place->registers;
 	const int nested = evidence <= EVIDENCE_STRONG ? place->nested : NESTED_LIMIT;
 	uint64_t pushed, pc;
-	if (!memory_read_u64(unwinder->memory, slot, &pc, NULL))
+	if (!memory_read_u64(unwinder->request.memory, slot, &pc, NULL))
 		return false;
 	memset(caller, 0, sizeof(*caller));
 	caller->fs_base = callee->fs_base;
@@ -117,7 +126,7 @@ static bool try_candidate(struct unwinder *unwinder, const struct place *place, 
 	for (int i = 1; i <= FRAME_POINTER_WORDS; i++) {
 		const remote_addr at = slot - 8 * i;
 		if (at < callee->value[REGISTER_RSP] ||
-		    !memory_read_u64(unwinder->memory, at, &pushed, NULL))
+		    !memory_read_u64(unwinder->request.memory, at, &pushed, NULL))
 			break;
 		if (try_frame_pointer(unwinder, caller, pushed, nested))
 			return true;
@@ -125,28 +134,17 @@ static bool try_candidate(struct unwinder *unwinder, const struct place *place, 
 	return false;
 }
 
-/*
- * glibc's and musl's sigreturn trampoline where its unwind information is missing: SP is at the
- * ucontext (Linux arch/x86/include/uapi/asm/sigcontext.h: struct sigcontext_64, 40 bytes in).
- */
 static bool take_signal_frame(struct unwinder *unwinder, struct registers *registers)
 {
-	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
 	static const uint8_t order[] = {
 		REGISTER_R8,  REGISTER_R9,  REGISTER_R10, REGISTER_R11, REGISTER_R12, REGISTER_R13,
 		REGISTER_R14, REGISTER_R15, REGISTER_RDI, REGISTER_RSI, REGISTER_RBP, REGISTER_RBX,
 		REGISTER_RDX, REGISTER_RAX, REGISTER_RCX, REGISTER_RSP, REGISTER_RIP,
 	};
-	const remote_addr pc = registers->value[REGISTER_RIP];
 	const remote_addr context = registers->value[REGISTER_RSP] + 40;
-	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
-	uint8_t bytes[sizeof(code)];
 	uint64_t values[sizeof(order)];
-	if (!mapping || !mapping->module ||
-	    !module_read(mapping->module, pc - mapping->module->load_bias, bytes, sizeof(bytes),
-			 NULL) ||
-	    memcmp(bytes, code, sizeof(code)) != 0 ||
-	    !memory_read(unwinder->memory, context, values, sizeof(values), NULL))
+	if (!is_signal_frame(unwinder, registers) ||
+	    !memory_read(unwinder->request.memory, context, values, sizeof(values), NULL))
 		return false;
 	for (size_t i = 0; i < sizeof(order); i++)
 		registers->value[order[i]] = values[i];
@@ -161,23 +159,33 @@ static size_t read_words(struct unwinder *unwinder, remote_addr from, uint64_t *
 	if (count > unwinder->guess_words)
 		count = unwinder->guess_words;
 	unwinder->guess_words -= count;
-	if (memory_read(unwinder->memory, from, words, count * sizeof(*words), NULL))
+	if (memory_read(unwinder->request.memory, from, words, count * sizeof(*words), NULL))
 		return count;
-	while (got < count && memory_read_u64(unwinder->memory, from + 8 * got, words + got, NULL))
+	while (got < count &&
+	       memory_read_u64(unwinder->request.memory, from + 8 * got, words + got, NULL))
 		got++;
 	return got;
 }
 
+/* What the words above SP may be: enum evidence. */
+struct judged {
+	uint8_t *evidence;
+	size_t capacity;
+};
+
 /* Judges the words above SP and returns their number; ends with *found at one that is certain and
  * holds: no other can be better. */
-static size_t judge_words(struct unwinder *unwinder, const struct place *place, uint8_t *evidence,
-			  size_t count, struct registers *caller, bool *found)
+static size_t judge_words(struct unwinder *unwinder, const struct place *place,
+			  struct judged *judged, size_t count, struct registers *caller,
+			  bool *found)
 {
 	const remote_addr sp = place->registers->value[REGISTER_RSP];
 	uint64_t words[READ_WORDS];
 	for (size_t i = 0, got = READ_WORDS; i < count && got == READ_WORDS; i += got) {
 		got = read_words(unwinder, sp + 8 * i, words,
 				 count - i < READ_WORDS ? count - i : READ_WORDS);
+		judged->evidence = alloc_room(judged->evidence, &judged->capacity, i + got + 1, 1);
+		uint8_t *const evidence = judged->evidence;
 		for (size_t n = 0; n < got; n++) {
 			const remote_addr slot = sp + 8 * (i + n);
 			evidence[i + n] = judge(unwinder, place, slot, words[n]);
@@ -196,15 +204,16 @@ static size_t judge_words(struct unwinder *unwinder, const struct place *place, 
 static bool scan(struct unwinder *unwinder, const struct place *place, size_t count,
 		 struct registers *caller)
 {
-	uint8_t evidence[SCAN_WORDS];
+	struct judged judged = {0};
 	bool found = false;
-	count = judge_words(unwinder, place, evidence, count, caller, &found);
+	count = judge_words(unwinder, place, &judged, count, caller, &found);
 	for (int class = EVIDENCE_STRONG; class < EVIDENCE_NONE && !found; class ++)
 		for (size_t i = 0; i < count && !found && unwinder->guess_walks; i++)
-			found = evidence[i] == class &&
+			found = judged.evidence[i] == class &&
 				try_candidate(unwinder, place,
 					      place->registers->value[REGISTER_RSP] + 8 * i, class,
 					      caller);
+	free(judged.evidence);
 	return found;
 }
 
@@ -212,9 +221,10 @@ static bool scan(struct unwinder *unwinder, const struct place *place, size_t co
 static remote_addr anchor_from(const struct unwinder *unwinder, remote_addr sp)
 {
 	uint64_t nearest = UINT64_MAX;
-	for (size_t i = 0; i < unwinder->anchor_count; i++)
-		if (unwinder->anchors[i] >= sp && unwinder->anchors[i] - sp < nearest)
-			nearest = unwinder->anchors[i] - sp;
+	for (size_t i = 0; i < unwinder->request.anchor_count; i++)
+		if (unwinder->request.anchors[i] >= sp &&
+		    unwinder->request.anchors[i] - sp < nearest)
+			nearest = unwinder->request.anchors[i] - sp;
 	return nearest == UINT64_MAX ? 0 : sp + nearest;
 }
 
@@ -222,27 +232,7 @@ static remote_addr anchor_from(const struct unwinder *unwinder, remote_addr sp)
 static size_t words_to_anchor(const struct unwinder *unwinder, remote_addr sp)
 {
 	const remote_addr anchor = anchor_from(unwinder, sp);
-	return anchor && anchor - sp < 8 * (uint64_t)SCAN_WORDS ? (anchor - sp) / 8 : SCAN_WORDS;
-}
-
-/*
- * glibc's clone and clone3 end their unwind information before the system call, as the child has
- * another stack from there on: the code without information is the rest of that function.
- */
-static remote_addr start_of_function(struct module *module, remote_addr pc, remote_addr gap)
-{
-	static const uint8_t system_call[] = {0x0f, 0x05};
-	const struct cfi_section *section;
-	struct cfi_fde fde;
-	uint8_t bytes[sizeof(system_call)];
-	/* What covers the code is not believed (unwinder_distrust_leaf). */
-	if (frame_index_find(module, pc - module->load_bias, &fde, &section))
-		return fde.start;
-	if (code_read(module, gap, bytes, sizeof(bytes)) < sizeof(bytes) ||
-	    memcmp(bytes, system_call, sizeof(bytes)) != 0 ||
-	    !frame_index_find(module, gap - 1 - module->load_bias, &fde, &section))
-		return gap;
-	return fde.start;
+	return anchor && (anchor - sp) / 8 < SCAN_WORDS ? (anchor - sp) / 8 : SCAN_WORDS;
 }
 
 static bool find_caller(struct unwinder *unwinder, const struct registers *registers, bool exact,
@@ -250,27 +240,35 @@ static bool find_caller(struct unwinder *unwinder, const struct registers *regis
 {
 	const remote_addr pc = registers->value[REGISTER_RIP] - !exact;
 	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
-	struct place place = {.registers = registers, .nested = nested};
+	struct place place = {.registers = registers, .exact = exact, .nested = nested};
+	const struct cfi_section *section;
+	struct cfi_fde fde;
 	if (mapping && mapping->module) {
+		const uint64_t vaddr = pc - mapping->module->load_bias;
 		place.module = mapping->module;
-		place.gap = place.module->load_bias +
-			    frame_index_gap(place.module, pc - place.module->load_bias);
+		place.gap = mapping->module->load_bias + frame_index_gap(mapping->module, vaddr);
+		/* What covers the code is not believed (distrust_leaf). */
+		if (frame_index_find(mapping->module, vaddr, &fde, &section))
+			place.gap = fde.start;
 		if (place.gap < mapping->start)
 			place.gap = mapping->start;
-		place.gap = start_of_function(place.module, pc, place.gap);
-		if (!epilogue_find_slot(place.module, registers, &place.taken))
-			place.taken = 0;
 	}
 	return scan(unwinder, &place, words_to_anchor(unwinder, registers->value[REGISTER_RSP]),
 		    caller);
 }
 
-/* Nothing was pushed yet by a call that led to no code. */
+/* Nothing was pushed yet by a call that led to no code, and no register was changed. */
 static bool find_bad_caller(struct unwinder *unwinder, const struct registers *registers,
 			    struct registers *caller)
 {
-	const struct place place = {.registers = registers};
-	return scan(unwinder, &place, 1, caller);
+	const struct place place = {.registers = registers, .exact = true};
+	struct registers found;
+	if (!scan(unwinder, &place, 1, &found))
+		return false;
+	*caller = *registers;
+	caller->value[REGISTER_RIP] = found.value[REGISTER_RIP];
+	caller->value[REGISTER_RSP] = found.value[REGISTER_RSP];
+	return true;
 }
 
 bool guess_caller(struct unwinder *unwinder, struct registers *registers, bool *exact,

@@ -9,6 +9,8 @@
 
 #include <libunwind-ptrace.h>
 
+#include "base/alloc.h"
+
 struct oracle {
 	unw_addr_space_t plain; /* libunwind-ptrace's own, for its own lookup */
 	void *thread;		/* its argument */
@@ -130,8 +132,10 @@ static bool walk(struct oracle *oracle, unw_addr_space_t space, struct unwind_st
 	return true;
 }
 
-bool unwind_thread_ptrace(pid_t tid, struct unwind_stack *stack, struct error *error)
+static bool unwind_ptrace(struct unwinder *unwinder, const struct unwind_request *request,
+			  struct unwind_stack *stack, struct error *error)
 {
+	(void)unwinder;
 	unw_accessors_t accessors = {
 		.find_proc_info = find_proc_info,
 		.put_unwind_info = put_unwind_info,
@@ -145,14 +149,14 @@ bool unwind_thread_ptrace(pid_t tid, struct unwind_stack *stack, struct error *e
 	unw_addr_space_t space = unw_create_addr_space(&accessors, 0);
 	struct oracle oracle = {
 		.plain = unw_create_addr_space(&_UPT_accessors, 0),
-		.thread = _UPT_create(tid),
+		.thread = _UPT_create(request->tid),
 	};
 	bool done = false;
-	stack->count = stack->guessed = 0;
 	if (space && oracle.plain && oracle.thread) {
 		done = walk(&oracle, space, stack);
 		if (!done)
-			error_set(error, ERROR_GONE, "cannot read the registers of thread %d", tid);
+			error_set(error, ERROR_GONE, "cannot read the registers of thread %d",
+				  request->tid);
 	} else {
 		error_set(error, ERROR_SYSTEM, "cannot make an address space of libunwind");
 	}
@@ -163,4 +167,11 @@ bool unwind_thread_ptrace(pid_t tid, struct unwind_stack *stack, struct error *e
 	if (space)
 		unw_destroy_addr_space(space);
 	return done;
+}
+
+struct unwinder *unwinder_new_ptrace(void)
+{
+	struct unwinder *const unwinder = alloc_zeroed(1, sizeof(*unwinder));
+	unwinder->backend = unwind_ptrace;
+	return unwinder;
 }

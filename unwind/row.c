@@ -35,23 +35,23 @@ struct wanted {
  */
 static void *keep_state(struct unwinder *unwinder, const void *state, size_t size)
 {
-	if (!unwinder->states) {
-		unwinder->state_size = size;
-		unwinder->states = alloc_zeroed(ROW_LIMIT, size);
+	if (!unwinder->store.states) {
+		unwinder->store.state_size = size;
+		unwinder->store.states = alloc_zeroed(ROW_LIMIT, size);
 	}
-	if (size != unwinder->state_size)
+	if (size != unwinder->store.state_size)
 		return NULL;
 	const uint64_t hash = hash_bytes(state, size);
-	struct id_search search = id_table_search(&unwinder->state_ids, hash);
+	struct id_search search = id_table_search(&unwinder->store.state_ids, hash);
 	uint32_t id;
-	while (id_table_next(&unwinder->state_ids, &search, &id))
-		if (memcmp(unwinder->states + id * size, state, size) == 0)
-			return unwinder->states + id * size;
-	if (unwinder->state_count == ROW_LIMIT)
+	while (id_table_next(&unwinder->store.state_ids, &search, &id))
+		if (memcmp(unwinder->store.states + id * size, state, size) == 0)
+			return unwinder->store.states + id * size;
+	if (unwinder->store.state_count == ROW_LIMIT)
 		return NULL;
-	id = unwinder->state_count++;
-	id_table_add(&unwinder->state_ids, hash, id);
-	return memcpy(unwinder->states + id * size, state, size);
+	id = unwinder->store.state_count++;
+	id_table_add(&unwinder->store.state_ids, hash, id);
+	return memcpy(unwinder->store.states + id * size, state, size);
 }
 
 static int take_state(void *token, void *state, size_t size, unw_word_t start, unw_word_t end)
@@ -69,22 +69,22 @@ static int take_state(void *token, void *state, size_t size, unw_word_t start, u
 /* How many ranges start at or before the address. */
 static size_t ranges_until(const struct unwinder *unwinder, remote_addr address)
 {
-	return sorted_count_until(unwinder->ranges, unwinder->range_count,
-				  sizeof(*unwinder->ranges), offsetof(struct row_range, start),
-				  address);
+	return upper_bound(unwinder->store.ranges, unwinder->store.range_count,
+			   sizeof(*unwinder->store.ranges), offsetof(struct row_range, start),
+			   address);
 }
 
 static void add_range(struct unwinder *unwinder, remote_addr start, remote_addr end, uint32_t row)
 {
-	if (end <= start || end - start > UINT32_MAX || unwinder->range_count == ROW_LIMIT)
+	if (end <= start || end - start > UINT32_MAX || unwinder->store.range_count == ROW_LIMIT)
 		return;
-	if (!unwinder->ranges)
-		unwinder->ranges = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->ranges));
+	if (!unwinder->store.ranges)
+		unwinder->store.ranges = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->store.ranges));
 	const size_t at = ranges_until(unwinder, start);
-	struct row_range *const place = &unwinder->ranges[at];
-	memmove(place + 1, place, (unwinder->range_count - at) * sizeof(*place));
+	struct row_range *const place = &unwinder->store.ranges[at];
+	memmove(place + 1, place, (unwinder->store.range_count - at) * sizeof(*place));
 	*place = (struct row_range){start, (uint32_t)(end - start), row};
-	unwinder->range_count++;
+	unwinder->store.range_count++;
 }
 
 /* A row of the same FDE that holds for this address, too. */
@@ -92,9 +92,9 @@ static bool find_range(const struct unwinder *unwinder, const struct cfi_fde *fd
 		       remote_addr address, uint32_t *row)
 {
 	const size_t count = ranges_until(unwinder, address);
-	const struct row_range *const range = count ? &unwinder->ranges[count - 1] : NULL;
+	const struct row_range *const range = count ? &unwinder->store.ranges[count - 1] : NULL;
 	if (!range || address - range->start >= range->size ||
-	    unwinder->rows[range->row].function != fde->start)
+	    unwinder->store.rows[range->row].function != fde->start)
 		return false;
 	*row = range->row;
 	return true;
@@ -118,7 +118,8 @@ static bool make_state(struct unwinder *unwinder, const struct cfi_section *sect
 	unwinder->building = NULL;
 	unwinder->registers = saved;
 	if (wanted.found)
-		add_range(unwinder, wanted.start, wanted.end, (uint32_t)(row - unwinder->rows));
+		add_range(unwinder, wanted.start, wanted.end,
+			  (uint32_t)(row - unwinder->store.rows));
 	return wanted.found;
 }
 
@@ -131,10 +132,12 @@ static enum row_kind find_fde(const struct unwinder *unwinder, remote_addr addre
 		return ROW_UNMAPPED;
 	if (!(mapping->protection & PROT_EXEC))
 		return ROW_NOT_CODE;
-	if (!mapping->module ||
-	    !frame_index_find(mapping->module, address - mapping->module->load_bias, fde, section))
+	if (!mapping->module)
 		return ROW_NO_INFO;
-	return ROW_FOUND;
+	const uint64_t vaddr = address - mapping->module->load_bias;
+	if (mapping->module->record)
+		module_record_pc(mapping->module->record, vaddr);
+	return frame_index_find(mapping->module, vaddr, fde, section) ? ROW_FOUND : ROW_NO_INFO;
 }
 
 static bool make_row(struct unwinder *unwinder, remote_addr address,
@@ -147,6 +150,7 @@ static bool make_row(struct unwinder *unwinder, remote_addr address,
 	    !make_state(unwinder, section, fde, &verdict, address, row))
 		return false;
 	row->signal_frame = fde->signal_frame;
+	row->moves_sp = verdict.moves_sp;
 	row->section = verdict.expressions ? section : NULL;
 	return true;
 }
@@ -162,14 +166,14 @@ static uint32_t make_answer(struct unwinder *unwinder, remote_addr address)
 		return ROW_LIMIT + (uint32_t)kind;
 	if (find_range(unwinder, &fde, address, &i))
 		return i;
-	if (unwinder->row_count == ROW_LIMIT)
+	if (unwinder->store.row_count == ROW_LIMIT)
 		rows_flush(unwinder);
-	if (!unwinder->rows)
-		unwinder->rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->rows));
-	i = (uint32_t)unwinder->row_count;
-	if (!make_row(unwinder, address, section, &fde, &unwinder->rows[i]))
+	if (!unwinder->store.rows)
+		unwinder->store.rows = alloc_zeroed(ROW_LIMIT, sizeof(*unwinder->store.rows));
+	i = (uint32_t)unwinder->store.row_count;
+	if (!make_row(unwinder, address, section, &fde, &unwinder->store.rows[i]))
 		return ROW_LIMIT + ROW_BAD;
-	unwinder->row_count++;
+	unwinder->store.row_count++;
 	return i;
 }
 
@@ -184,12 +188,13 @@ const struct unwind_row *row_find(struct unwinder *unwinder, remote_addr address
 		i = make_answer(unwinder, address);
 		cache_table_put(&unwinder->answers, address, ANSWER_ROW, i);
 	}
-	return i < ROW_LIMIT ? &unwinder->rows[i] : &none[i - ROW_LIMIT];
+	return i < ROW_LIMIT ? &unwinder->store.rows[i] : &none[i - ROW_LIMIT];
 }
 
 void rows_flush(struct unwinder *unwinder)
 {
+	analysis_flush(unwinder);
 	cache_table_clear(&unwinder->answers);
-	id_table_clear(&unwinder->state_ids);
-	unwinder->row_count = unwinder->range_count = unwinder->state_count = 0;
+	id_table_clear(&unwinder->store.state_ids);
+	unwinder->store.row_count = unwinder->store.range_count = unwinder->store.state_count = 0;
 }

@@ -7,97 +7,50 @@
  * frame may lead elsewhere (sigaltstack), and those are counted.
  */
 #include "unwind/internal.h"
+#include "unwind/walk_cache.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/alloc.h"
 
-struct unwinder *unwinder_new(struct module_table *table)
+/* For unknown_register_find: a walk from there goes on. */
+static bool goes_on(struct unwinder *unwinder, const struct registers *caller)
 {
-	struct unwinder *const unwinder = alloc_zeroed(1, sizeof(*unwinder));
-	unwinder->modules = table;
-	unwinder->generation = table->generation;
-	unwinder->space = space_new();
-	return unwinder;
+	enum { TRIAL_STEPS = 64 }; /* a walk that still goes on will not end in nonsense */
+	const size_t steps = unwinder->guess_steps;
+	const size_t most = steps < TRIAL_STEPS ? steps : TRIAL_STEPS;
+	const remote_addr anchor = unwinder->next_anchor;
+	struct registers copy = *caller;
+	bool exact = false;
+	unwinder->guess_steps = most;
+	unwinder->next_anchor = 0;
+	const enum unwind_end end = snapshot_walk(unwinder, &copy, &exact, NULL);
+	unwinder->next_anchor = anchor;
+	unwinder->guess_steps = steps - (most - unwinder->guess_steps);
+	return end == UNWIND_END_OUTERMOST || (end == UNWIND_END_LIMIT && most == TRIAL_STEPS);
 }
 
-void unwinder_free(struct unwinder *unwinder)
+/* What the step from here has missed, where it can be found; `stack` NULL: a trial. */
+static bool find_register(struct unwinder *unwinder, struct walk_position *place,
+			  struct unwind_stack *stack)
 {
-	if (!unwinder)
-		return;
-	for (size_t i = 0; i < unwinder->modules->module_count; i++) {
-		frame_index_free(unwinder->modules->modules[i]->unwind_cache);
-		unwinder->modules->modules[i]->unwind_cache = NULL;
-	}
-	if (unwinder->space)
-		unw_destroy_addr_space(unwinder->space);
-	cache_table_release(&unwinder->answers);
-	free(unwinder->rows);
-	free(unwinder->ranges);
-	free(unwinder->states);
-	id_table_release(&unwinder->state_ids);
-	free(unwinder);
-}
-
-/* Where a walk is: the registers that libunwind's cursor has, and what the public API hides. */
-struct place {
-	unw_cursor_t cursor;
-	remote_addr pc, sp;
-	bool exact;
-	unsigned signal_frames;
-};
-
-static void place_refresh(struct place *place)
-{
-	unw_word_t value = 0;
-	if (unw_get_reg(&place->cursor, UNW_REG_IP, &value) == 0)
-		place->pc = value;
-	if (unw_get_reg(&place->cursor, UNW_REG_SP, &value) == 0)
-		place->sp = value;
-}
-
-/* The cursor's registers, for a start from here by other means. */
-static void place_registers(struct place *place, struct registers *registers)
-{
-	struct registers now = {.fs_base = registers->fs_base};
-	for (int i = 0; i < REGISTER_COUNT; i++) {
-		unw_word_t value;
-		if (unw_get_reg(&place->cursor, i, &value) < 0)
-			continue;
-		now.value[i] = value;
-		now.known |= 1u << i;
-	}
-	now.value[REGISTER_RIP] = place->pc;
-	now.value[REGISTER_RSP] = place->sp;
-	now.known |= 1u << REGISTER_RIP | 1u << REGISTER_RSP;
-	*registers = now;
-}
-
-/* UNWIND_END_LIMIT stands for "go on". */
-static enum unwind_end step(struct unwinder *unwinder, const struct unwind_row *row,
-			    struct place *place)
-{
-	const remote_addr sp = place->sp;
-	const bool signal_frame = row->signal_frame;
-	unwinder->unknown_register = unwinder->missing_memory = false;
-	unwinder->section = row->section;
-	const int result = unw_apply_reg_state(&place->cursor, row->state);
-	unwinder->section = NULL;
-	if (result < 0)
-		return unwinder->unknown_register ? UNWIND_END_REGISTER
-		       : unwinder->missing_memory ? UNWIND_END_STACK_COPY
-						  : UNWIND_END_BAD;
-	place_refresh(place);
-	/* A signal may come from a call through NULL; elsewhere 0 is nobody's return address. */
-	if (result == 0 || (place->pc == 0 && !signal_frame))
-		return UNWIND_END_OUTERMOST;
-	/* glibc's vfork keeps its return address in a register: a leaf may have no stack at all. */
-	const bool grows = place->sp > sp || (place->sp == sp && place->exact);
-	if (signal_frame ? ++place->signal_frames > UNWIND_SIGNAL_LIMIT : !grows)
-		return UNWIND_END_BAD;
-	place->exact = signal_frame;
-	return UNWIND_END_LIMIT;
+	struct registers registers = unwinder->registers;
+	const int number = unwinder->unknown_register;
+	bool proven;
+	position_registers(place, &registers);
+	unwinder->unknown_register = number; /* and not what was asked for just now */
+	if (!unknown_register_find(unwinder, &registers, place->exact, !stack, goes_on, &proven))
+		return false;
+	if (!position_set(unwinder, &registers, place))
+		return false;
+	if (!stack)
+		return true;
+	struct unwind_frame *const frame = &stack->frames[stack->count - 1];
+	unwind_frame_save(frame, &place->cursor);
+	frame->guessed = !proven;
+	stack->guessed += frame->guessed;
+	return true;
 }
 
 static enum unwind_end end_of_row(const struct unwind_row *row)
@@ -113,8 +66,12 @@ static enum unwind_end end_of_row(const struct unwind_row *row)
 	}
 }
 
-static void add_frame(struct unwind_stack *stack, struct place *place, const struct unwind_row *row)
+/* A return address into nowhere is no frame; an exact PC is one wherever it is. */
+static void add_frame(struct unwind_stack *stack, struct walk_position *place,
+		      const struct unwind_row *row, enum unwind_end end)
 {
+	if (end == UNWIND_END_UNMAPPED && !place->exact)
+		return;
 	struct unwind_frame *const frame = unwind_stack_add(stack);
 	frame->pc = place->pc;
 	frame->sp = place->sp;
@@ -133,22 +90,31 @@ static bool may_go_on(struct unwinder *unwinder, const struct unwind_stack *stac
 
 /*
  * A process starts in code that nobody called: where a linker left out its unwind information, the
- * file's entry point tells.
+ * file's entry point says.
  */
-static bool is_entry_point(struct unwinder *unwinder, const struct place *place)
+static bool is_entry_point(struct unwinder *unwinder, const struct walk_position *place)
 {
 	enum { ENTRY_SIZE = 64 }; /* of glibc's and musl's _start */
 	const remote_addr pc = place->pc - !place->exact;
 	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
 	const struct module *const module = mapping ? mapping->module : NULL;
-	return module && module->entry && pc - module->load_bias - module->entry < ENTRY_SIZE;
+	return module && module->headers.entry &&
+	       pc - module->load_bias - module->headers.entry < ENTRY_SIZE;
+}
+
+static bool is_root(const struct unwinder *unwinder, const struct unwind_row *row)
+{
+	for (size_t i = 0; i < unwinder->request.root_count; i++)
+		if (unwinder->request.roots[i] == row->function)
+			return row->function != 0;
+	return false;
 }
 
 /*
  * A trial has come to an activation that is known to be on the stack; or through several frames to
  * code made at run time, which has no information to go on by: no stale word leads so far.
  */
-static bool is_proved(struct unwinder *unwinder, const struct place *place, remote_addr sp,
+static bool is_proved(struct unwinder *unwinder, const struct walk_position *place, remote_addr sp,
 		      size_t steps)
 {
 	enum { STEPS_ENOUGH = 3 };
@@ -162,42 +128,122 @@ static bool is_proved(struct unwinder *unwinder, const struct place *place, remo
 	       (!mapping->module || mapping->module->origin == MODULE_OF_JIT);
 }
 
+static const struct unwind_row *row_of(struct unwinder *unwinder, const struct walk_position *place)
+{
+	return row_find(unwinder, place->exact ? place->pc : place->pc - 1);
+}
+
+/* UNWIND_END_LIMIT stands for "go on". */
+static enum unwind_end step_on(struct unwinder *unwinder, const struct unwind_row *row,
+			       struct walk_position *place, struct unwind_stack *stack)
+{
+	const enum unwind_end end = position_step(unwinder, row, place);
+	if (end != UNWIND_END_REGISTER || !find_register(unwinder, place, stack))
+		return end;
+	return position_step(unwinder, row_of(unwinder, place), place);
+}
+
+/* Why a walk ends at this frame, if its row does not lead on. */
+static enum unwind_end end_without_row(struct unwinder *unwinder, const struct unwind_row *row,
+				       const struct walk_position *place, bool distrusted)
+{
+	const enum unwind_end end = distrusted ? UNWIND_END_NO_INFO : end_of_row(row);
+	return end == UNWIND_END_NO_INFO && is_entry_point(unwinder, place) ? UNWIND_END_OUTERMOST
+									    : end;
+}
+
+/* Of a trial: it is proved by the step from a frame with that SP. Else the frame's CFA is known. */
+static bool leave_frame(struct unwinder *unwinder, const struct walk_position *place,
+			remote_addr sp, size_t steps, struct unwind_stack *stack)
+{
+	if (!stack)
+		return is_proved(unwinder, place, sp, steps);
+	stack->frames[stack->count - 1].cfa = place->sp;
+	return false;
+}
+
 static enum unwind_end walk_by_information(struct unwinder *unwinder, struct registers *registers,
 					   bool *exact, struct unwind_stack *stack)
 {
-	struct place place = {.exact = *exact};
+	struct walk_position place = {.exact = *exact};
 	size_t steps = 0;
-	unwinder->registers = *registers;
-	if (unw_init_remote(&place.cursor, unwinder->space, unwinder) < 0)
+	if (!position_set(unwinder, registers, &place))
 		return UNWIND_END_REGISTER;
-	place_refresh(&place);
 	while (may_go_on(unwinder, stack)) {
 		const remote_addr sp = place.sp;
-		const struct unwind_row *const row =
-			row_find(unwinder, place.exact ? place.pc : place.pc - 1);
-		const bool distrusted = unwinder->distrust_leaf && stack && stack->count == 0;
-		enum unwind_end end = distrusted ? UNWIND_END_NO_INFO : end_of_row(row);
-		if (end == UNWIND_END_NO_INFO && is_entry_point(unwinder, &place))
-			end = UNWIND_END_OUTERMOST;
-		/* A return address into nowhere is no frame; an exact PC is one wherever it is. */
-		if (stack && (end != UNWIND_END_UNMAPPED || place.exact))
-			add_frame(stack, &place, row);
+		const struct unwind_row *const row = row_of(unwinder, &place);
+		const bool distrusted =
+			unwinder->request.distrust_leaf && stack && stack->count == 0;
+		enum unwind_end end = end_without_row(unwinder, row, &place, distrusted);
+		if (stack)
+			add_frame(stack, &place, row, end);
+		if (is_root(unwinder, row))
+			return UNWIND_END_OUTERMOST;
 		const bool found = row->kind == ROW_FOUND && !distrusted;
-		if (found && stack && recall_rest(unwinder, stack))
+		/* Where longjmp goes, registers say. */
+		if (found && !row->moves_sp && stack && walk_cache_rest(unwinder, stack))
 			return UNWIND_END_OUTERMOST;
 		if (found)
-			end = step(unwinder, row, &place);
+			end = step_on(unwinder, row, &place, stack);
 		else
-			place_registers(&place, registers);
+			position_registers(&place, registers);
 		*exact = place.exact;
 		if (end != UNWIND_END_LIMIT)
 			return end;
-		if (!stack && is_proved(unwinder, &place, sp, ++steps))
+		if (leave_frame(unwinder, &place, sp, ++steps, stack))
 			return UNWIND_END_OUTERMOST;
-		if (stack)
-			stack->frames[stack->count - 1].cfa = place.sp;
 	}
 	return UNWIND_END_LIMIT;
+}
+
+/* From a frame without information to its caller, where the code tells; `stack` NULL: a trial. */
+static bool leave_by_code(struct unwinder *unwinder, struct registers *registers, bool *exact,
+			  struct unwind_stack *stack)
+{
+	struct analysed analysed = {.proven = true, .only = true};
+	const bool trampoline = epilogue_caller(unwinder, registers, exact) ||
+				closure_caller(unwinder, registers, exact);
+	if (!trampoline) {
+		if (is_signal_frame(unwinder, registers) ||
+		    !analysed_caller(unwinder, registers, *exact, &analysed))
+			return false;
+		*registers = analysed.caller;
+		*exact = false;
+	}
+	if (!stack)
+		return true;
+	struct unwind_frame *const frame = &stack->frames[stack->count - 1];
+	frame->cfa = registers->value[REGISTER_RSP];
+	frame->trampoline = trampoline;
+	frame->guessed = !analysed.proven;
+	stack->guessed += frame->guessed;
+	if (!frame->function) {
+		frame->function = analysed.entry;
+		frame->analysed = !analysed.only;
+	}
+	return true;
+}
+
+/*
+ * A thread that has just been cloned: nobody called where it begins, behind the system call that
+ * gave it a stack of its own, and no return address is there. glibc ends the information of clone
+ * and clone3 before that call.
+ */
+static bool has_just_begun(const struct unwinder *unwinder, const struct registers *registers,
+			   bool exact)
+{
+	static const uint8_t clone[] = {0xb8, 0x38, 0, 0, 0, 0x0f, 0x05},
+			     clone3[] = {0xb8, 0xb3, 1, 0, 0, 0x0f, 0x05};
+	const remote_addr pc = registers->value[REGISTER_RIP];
+	const bool returned = registers->known >> REGISTER_RAX & 1 &&
+			      registers->value[REGISTER_RAX] != 0; /* to the parent */
+	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
+	uint8_t bytes[sizeof(clone)];
+	return exact && !returned && mapping && mapping->module &&
+	       code_read(mapping->module, pc - sizeof(bytes), bytes, sizeof(bytes)) ==
+		       sizeof(bytes) &&
+	       (memcmp(bytes, clone, sizeof(bytes)) == 0 ||
+		memcmp(bytes, clone3, sizeof(bytes)) == 0);
 }
 
 enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
@@ -205,66 +251,26 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 {
 	for (;;) {
 		const enum unwind_end end = walk_by_information(unwinder, registers, exact, stack);
-		if (end != UNWIND_END_NO_INFO || !(epilogue_caller(unwinder, registers, exact) ||
-						   closure_caller(unwinder, registers, exact)))
+		if (end != UNWIND_END_NO_INFO)
 			return end;
-		if (!stack)
-			continue;
-		stack->frames[stack->count - 1].cfa = registers->value[REGISTER_RSP];
-		stack->frames[stack->count - 1].trampoline = true;
+		if (!leave_by_code(unwinder, registers, exact, stack))
+			return has_just_begun(unwinder, registers, *exact) ? UNWIND_END_OUTERMOST
+									   : end;
 	}
 }
 
-void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *code)
+/*
+ * glibc's and musl's sigreturn trampoline where its unwind information is missing: SP is at the
+ * ucontext (Linux arch/x86/include/uapi/asm/sigcontext.h: struct sigcontext_64, 40 bytes in).
+ */
+bool is_signal_frame(struct unwinder *unwinder, const struct registers *registers)
 {
-	unwinder->code = code;
-}
-
-void unwinder_distrust_leaf(struct unwinder *unwinder)
-{
-	unwinder->distrust_leaf = true;
-}
-
-void unwinder_set_recall(struct unwinder *unwinder, struct unwind_recall *recall)
-{
-	unwinder->recall = recall;
-}
-
-void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count)
-{
-	unwinder->anchors = anchors;
-	unwinder->anchor_count = count;
-}
-
-bool unwind_thread(struct unwinder *unwinder, const struct registers *registers,
-		   const struct memory_reader *memory, struct unwind_stack *stack,
-		   struct error *error)
-{
-	struct registers current = *registers;
-	bool exact = true;
-	stack->count = stack->guessed = stack->recalled = 0;
-	stack->recalled_from = 0;
-	stack->walk = ++unwinder->walks;
-	if (!unwinder->space)
-		return error_set(error, ERROR_SYSTEM, "cannot make an address space of libunwind");
-	if (~registers->known & (1u << REGISTER_RIP | 1u << REGISTER_RSP))
-		return error_set(error, ERROR_CORRUPT, "registers without PC or SP");
-	if (unwinder->generation != unwinder->modules->generation)
-		rows_flush(unwinder);
-	unwinder->generation = unwinder->modules->generation;
-	unwinder->memory = memory;
-	unwinder->frame_pointer = 0;
-	unwinder->guess_walks = 2000;
-	unwinder->guess_steps = 200000;
-	unwinder->guess_words = 1 << 20;
-	recall_begin(unwinder, registers->value[REGISTER_RSP]);
-	do {
-		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
-	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
-	recall_learn(unwinder, stack);
-	unwinder->recall = NULL;
-	unwinder->memory = NULL;
-	unwinder->distrust_leaf = false;
-	unwinder_set_anchors(unwinder, NULL, 0);
-	return true;
+	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+	const remote_addr pc = registers->value[REGISTER_RIP];
+	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
+	uint8_t bytes[sizeof(code)];
+	return mapping && mapping->module &&
+	       module_read(mapping->module, pc - mapping->module->load_bias, bytes, sizeof(bytes),
+			   NULL) &&
+	       memcmp(bytes, code, sizeof(code)) == 0;
 }

@@ -15,7 +15,7 @@ int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t space, unw_word_t ip, un
 
 /*
  * The address of a table of one entry in the target, which is not there: whatever the PC is, the
- * FDE stands at the table's base. So the search is ours and libunwind's parser is used.
+ * FDE is at the table's base. So the search is ours and libunwind's parser is used.
  */
 #define ONE_ENTRY_TABLE 0xfffff00000000000
 
@@ -97,12 +97,13 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
 	}
 	if (unwinder->section && read_section(unwinder->section, address, value))
 		return 0;
-	if (memory_read_u64(unwinder->memory, address, value, NULL)) {
+	if (memory_read_u64(unwinder->request.memory, address, value, NULL)) {
 		if (address > unwinder->highest_read)
 			unwinder->highest_read = address;
 		return 0;
 	}
 	unwinder->missing_memory = true;
+	unwinder->unread++;
 	return -UNW_EINVAL;
 }
 
@@ -114,7 +115,7 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *v
 	if (write || number < 0 || number >= REGISTER_COUNT)
 		return -UNW_EBADREG;
 	if (!(unwinder->registers.known >> number & 1)) {
-		unwinder->unknown_register = true;
+		unwinder->unknown_register = number;
 		return -UNW_EBADREG;
 	}
 	*value = unwinder->registers.value[number];

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory_reader.h"
-#include "target/target.h"
+#include "modules/module.h"
 
 enum unwind_pc_kind {
 	UNWIND_PC_EXACT,  /* the leaf, or interrupted by a signal: the instruction itself */
@@ -35,6 +35,7 @@ struct unwind_frame {
 	uint8_t saved_known;		    /* bit N: saved[N] holds */
 	uint8_t pc_kind;		    /* enum unwind_pc_kind */
 	bool guessed;			    /* reached without unwind information */
+	bool analysed;	   /* no FDE covers it: `function` is what analysis of the code found */
 	bool trampoline;   /* code in no file that does nothing but go to another function */
 	bool signal_frame; /* the kernel's sigreturn trampoline: the next frame's PC is exact */
 };
@@ -50,7 +51,7 @@ enum unwind_end {
 	UNWIND_END_UNMAPPED,   /* a PC in no known mapping: refresh the module table, try again */
 	UNWIND_END_NO_INFO,    /* no unwind information, and no guess held */
 	UNWIND_END_STACK_COPY, /* needs stack bytes that were not copied */
-	UNWIND_END_REGISTER,   /* needs a register that is not known (blocked thread): stop it */
+	UNWIND_END_REGISTER,   /* needs a register that is not known (blocked thread), nor found */
 	UNWIND_END_LIMIT,      /* too many frames */
 	UNWIND_END_BAD,	       /* SP did not grow, or corrupt unwind information */
 };
@@ -62,9 +63,9 @@ struct unwind_stack {
 	enum unwind_end end;
 	size_t guessed; /* number of guessed frames */
 	uint64_t walk;	/* that it is of, by the unwinder's count; 0: of none */
-	/* The outermost frames, which are those of the walk `recalled_from`; 0: none are. */
-	size_t recalled;
-	uint64_t recalled_from;
+	/* The outermost frames, which are those of the walk `reused_from`; 0: none are. */
+	size_t reused;
+	uint64_t reused_from;
 };
 
 void unwind_stack_init(struct unwind_stack *stack);
@@ -74,62 +75,60 @@ struct unwinder;
 
 /* The table is used, not owned, and must outlive the unwinder. */
 struct unwinder *unwinder_new(struct module_table *table);
-void unwinder_free(struct unwinder *unwinder); /* NULL accepted; frees modules' unwind_cache */
-
-/*
- * Unwinds from the given registers. `memory` has the stack bytes from 128 below SP on (other
- * addresses may fail with ABSENT): in an epilogue the unwind information still says that registers
- * are in the words just popped. At least the leaf's frame is given. The stack so far and its `end`
- * are given also when unwinding could not go on: that is not a failure. Fails with CORRUPT or
- * SYSTEM only.
- */
-bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct registers *registers,
-			      const struct memory_reader *memory, struct unwind_stack *stack,
-			      struct error *error);
-
-/*
- * Where code is read that no file has (trampolines made at run time); NULL: nowhere. Used, not
- * owned. A frame of such code can be left when nothing but an epilogue follows in it, or when it is
- * a closure's of libffi.
- */
-void unwinder_set_code(struct unwinder *unwinder, const struct memory_reader *code);
-
-/*
- * The next unwind_thread alone takes the innermost frame for one without unwind information: what
- * it has led nowhere. (LLVM leaves the CFA as it was where it moves instructions into an epilogue.)
- */
-void unwinder_distrust_leaf(struct unwinder *unwinder);
-
-/*
- * Addresses that lie in activations of code with unwind information (the entry records of an
- * interpreter), in any order: a guess does not step over one of them. The array is used, not
- * owned, by the next unwind_thread alone.
- */
-void unwinder_set_anchors(struct unwinder *unwinder, const remote_addr *anchors, size_t count);
-
-/*
- * What a walk has found, for a later one: where the stack's bytes and the registers in a frame are
- * the same again, the frames outside of it are not walked once more. The result is the same as
- * without. It may be any earlier walk in the same process; a thread's own last one helps.
- */
-struct unwind_recall *unwind_recall_new(void);
-void unwind_recall_free(struct unwind_recall *recall); /* NULL accepted */
-
-/* The next unwind_thread alone uses it and keeps in it what it finds. Used, not owned. */
-void unwinder_set_recall(struct unwinder *unwinder, struct unwind_recall *recall);
 
 /*
  * The second backend: libunwind-ptrace's own accessors and table lookup on a thread that the
  * calling thread of ours traces and has stopped. For --unwinder=ptrace and as an oracle; runs in
- * the pause by its nature, and makes no guesses.
+ * the pause by its nature, and makes no guesses. Of a request it needs `tid` alone.
  */
-bool MUST_CHECK unwind_thread_ptrace(pid_t tid, struct unwind_stack *stack, struct error *error);
+struct unwinder *unwinder_new_ptrace(void);
+void unwinder_free(struct unwinder *unwinder); /* NULL accepted; frees modules' unwind_cache */
+
+/* The modules may be at other places from now on: their unwind_cache is freed, too. */
+void unwinder_forget(struct unwinder *unwinder);
+
+struct walk_cache;
+
+/* One stack to unwind. What it points to is used, not owned; what is not known is zero. */
+struct unwind_request {
+	const struct registers *registers;
+	/* The stack's bytes from 128 below SP on (other addresses may fail with ABSENT): in an
+	 * epilogue the unwind information still says that registers are in the words just popped.
+	 */
+	const struct memory_reader *memory;
+	/* Reads code that no file has (kernels and trampolines made at run time). What such code
+	 * does is followed as that of files is. */
+	const struct memory_reader *code;
+	/* Addresses that lie in activations of code with unwind information (the entry records of
+	 * an interpreter), in any order: a guess does not step over one of them. */
+	const remote_addr *anchors;
+	size_t anchor_count;
+	/* Functions, by the addresses at which they start, that begin a stack: outside of them is
+	 * another one. */
+	const remote_addr *roots;
+	size_t root_count;
+	struct walk_cache *cache;
+	/* Takes the innermost frame for one without unwind information: what it has led nowhere.
+	 * (LLVM leaves the CFA as it was where it moves instructions into an epilogue.) */
+	bool distrust_leaf;
+	pid_t tid;
+};
 
 /*
- * The start (ELF address) of the function that holds this ELF address, from the module's frame
- * description entries; false where no FDE covers it. *size may be NULL.
+ * Unwinds from the given registers. At least the leaf's frame is given. The stack so far and its
+ * `end` are given also when unwinding could not go on: that is not a failure. Fails with CORRUPT,
+ * GONE or SYSTEM only.
  */
-bool unwind_function_start(struct unwinder *unwinder, struct module *module, uint64_t vaddr,
-			   uint64_t *start, uint64_t *size);
+bool MUST_CHECK unwind_thread(struct unwinder *unwinder, const struct unwind_request *request,
+			      struct unwind_stack *stack, struct error *error);
+
+/*
+ * What a walk has found, for a later one: where the stack's bytes and the registers in a frame are
+ * the same again, the frames outside of it are not walked once more. The result is the same as
+ * without. It may be any earlier walk in the same process; a thread's own last one helps. A walk
+ * keeps in it what it finds.
+ */
+struct walk_cache *walk_cache_new(void);
+void walk_cache_free(struct walk_cache *cache); /* NULL accepted */
 
 #endif

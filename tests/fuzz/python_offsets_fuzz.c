@@ -27,10 +27,9 @@ static void read_threads(const struct python_layout *layout, const struct fuzz_m
 	    count > MAX_THREADS)
 		abort();
 	python_threads_newest(runtime, &memory->reader, 5, 6, tstates, 4, &all);
-	struct interner *interner = interner_new();
+	char name[PYTHON_NAME_SIZE];
 	if (count)
-		python_thread_name(runtime, &memory->reader, &threads[0], interner);
-	interner_free(interner);
+		python_thread_name(runtime, &memory->reader, &threads[0], name);
 	free(threads);
 	python_runtime_free(runtime);
 }

@@ -4,6 +4,7 @@
  * what is done with it; each eight bytes that follow are one wrong word: what it is in, which of
  * the layout's fields, what it points at, and how far behind that, or a number.
  */
+#include "python/probe.h"
 #include "tests/fuzz/fuzz.h"
 
 #include "tests/unit/python_world.h"
@@ -65,10 +66,10 @@ static void read_it(struct world *world, unsigned how)
 	bool well = python_stack_touch(&world->runtime, &world->reader, TSTATE,
 				       how & WITH_SLICES ? &native : NULL, known, &error);
 	if (how & LOOK) {
-		struct python_look *look = python_look_new();
-		well = python_look_take(look, &view, &error) &&
-		       python_look_keep(look, &view, &error);
-		python_look_free(look);
+		struct python_probe *look = python_probe_new();
+		well = python_probe_take(look, &view, &error) &&
+		       python_probe_keep(look, &view, &error);
+		python_probe_free(look);
 	}
 	(void)well;
 	if (read_stack(world, how & WITH_SLICES) && world->stack.count > MAX_FRAMES)

@@ -13,7 +13,7 @@ enum { FUZZ_LOOKS = 48, FUZZ_SEGMENTS = 4 };
 static inline void fuzz_look_in(struct symbolizer *symbolizer, uint64_t start, uint64_t size)
 {
 	struct symbolize_result result;
-	struct symbolize_stated stated;
+	struct recovered_name recovered;
 
 	for (uint64_t i = 0; i < FUZZ_LOOKS; i++) {
 		symbolize_pc(symbolizer, start + size / FUZZ_LOOKS * i + i % 4, i & 1, &result);
@@ -22,8 +22,9 @@ static inline void fuzz_look_in(struct symbolizer *symbolizer, uint64_t start, u
 		for (size_t frame = 0; frame < result.count; frame++)
 			if (result.frames[frame].name && !*result.frames[frame].name)
 				abort();
-		if (symbolize_stated_name(symbolizer, start + size / FUZZ_LOOKS * i, &stated) &&
-		    !*stated.name)
+		if (symbolize_recovered_name(symbolizer, start + size / FUZZ_LOOKS * i,
+					     &recovered) &&
+		    !*recovered.name)
 			abort();
 	}
 }
@@ -53,6 +54,12 @@ static inline void fuzz_visit_symbol(void *context, const char *name)
 	*(size_t *)context += strlen(name);
 }
 
+static inline void fuzz_visit_variable(void *context, const char *function, const char *variable,
+				       const char *type)
+{
+	*(size_t *)context += strlen(function) + strlen(variable) + strlen(type);
+}
+
 static inline void fuzz_symbolize(const struct symbolize_module *module, struct fuzz_input file)
 {
 	struct interner *interner = interner_new();
@@ -65,6 +72,7 @@ static inline void fuzz_symbolize(const struct symbolize_module *module, struct 
 	if (symbolizer_open(symbolizer, module, &error)) {
 		fuzz_look_everywhere(symbolizer, file);
 		symbolizer_each_symbol(symbolizer, fuzz_visit_symbol, &total);
+		symbolizer_each_variable(symbolizer, "f", fuzz_visit_variable, &total);
 	}
 	symbolizer_free(symbolizer);
 	interner_free(interner);

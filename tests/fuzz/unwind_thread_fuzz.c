@@ -4,8 +4,9 @@
  * stack, an ELF file. Small words of the stack are made addresses in the code, and those whose
  * highest byte is 1 addresses in the stack.
  */
-#include "unwind/unwind.h"
+#include "cfi/cfi.h"
 #include "tests/fuzz/fuzz.h"
+#include "unwind/unwind.h"
 
 enum { LOOKS = 8, SEGMENTS = 4, MAX_MAPPING = 4 << 20, STACK_SIZE = 32 << 10 };
 #define BIAS UINT64_C(0x7f0000000000)
@@ -43,8 +44,9 @@ static void unwind_from(struct unwinder *unwinder, const struct fuzz_memory *sta
 	registers.value[REGISTER_RSP] = STACK;
 	registers.value[REGISTER_RIP] = pc;
 	unwind_stack_init(&stack);
-	if (unwind_thread(unwinder, &registers, &stack_memory->reader, &stack, &error) &&
-	    !stack.count)
+	const struct unwind_request request = {.registers = &registers,
+					       .memory = &stack_memory->reader};
+	if (unwind_thread(unwinder, &request, &stack, &error) && !stack.count)
 		abort();
 	unwind_stack_release(&stack);
 }
@@ -64,7 +66,7 @@ static void unwind_in(struct module_table *table, struct module *module,
 			const uint64_t at = segment->vaddr + segment->memory_size / LOOKS * j;
 			unwind_from(unwinder, memory, BIAS + at);
 			/* A hostile function may begin below the module: modulo 2^64. */
-			if (unwind_function_start(unwinder, module, at, &start, &size) &&
+			if (frame_index_function(module, at, &start, &size) &&
 			    at - start >= size)
 				abort();
 		}

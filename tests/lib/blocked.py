@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs fixtures/blocked.py in whatever way, and judges what pdump shows of it."""
 import ast
+import contextlib
 import os
 import select
 import subprocess
@@ -55,8 +56,11 @@ class Blocked:
         """The process itself, or the last of its descendants: tools put others in between."""
         pid = self.process.pid
         while True:
-            with open(f"/proc/{pid}/task/{pid}/children") as file:
-                children = file.read().split()
+            children = []
+            for tid in os.listdir(f"/proc/{pid}/task"):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):    # a thread that has ended
+                    with open(f"/proc/{pid}/task/{tid}/children") as file:
+                        children += file.read().split()
             if not children:
                 return pid
             pid = int(children[0])
@@ -108,7 +112,7 @@ def judge(dump, facts, native, above=()):
         expect(same, f"{name} has {found}, not {wanted}")
         if native:
             leaf = stack[-1]
-            expect(leaf.kind == "native" and "read" in leaf.name or leaf.module.startswith("libc."),
+            expect(leaf.kind == "native" and "read" in leaf.name or leaf.module.startswith(("libc.", "ld-musl-")),
                    f"{name} does not end in read(2) but in {leaf}")
     return shown
 

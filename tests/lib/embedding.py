@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Builds fixtures/native/embed.c against an interpreter's library, in several ways."""
+"""Builds fixtures/native/embed.c, or another program with an interpreter in it, against an interpreter's
+library, in several ways."""
 import ast
 import os
 import pathlib
+import shutil
 import subprocess
 
 from harness import FIXTURES, MODULES, Skip
@@ -23,6 +25,7 @@ WAYS = {
     "shared, its variables copied": (False, ["-no-pie", "-fno-pie", "-DOWN_VARIABLES"], False),
     "static": (True, ["-no-pie", "-rdynamic"], False),
     "static, without exported symbols": (True, ["-no-pie"], False),
+    "static, stripped, exporting all": (True, ["-no-pie", "-rdynamic"], True),
     "static, stripped": (True, ["-no-pie"], True),
     "static, stripped, exporting all but what tells": (True, ["-no-pie"], True),
     "static, stripped of section headers, too": (True, ["-no-pie"], True),
@@ -30,10 +33,10 @@ WAYS = {
 
 
 class Embedded:
-    """An interpreter, as the tests need it, that runs inside of embed."""
+    """An interpreter, as the tests need it, that runs inside of embed, or of another source."""
 
-    def __init__(self, interpreter):
-        self.interpreter = interpreter
+    def __init__(self, interpreter, source="embed.c"):
+        self.interpreter, self.source = interpreter, FIXTURES / "native" / source
         told = subprocess.run([interpreter.path, "-c", ASK], capture_output=True, text=True,
                               timeout=60, check=True).stdout.splitlines()
         self.config, rest = ast.literal_eval(told[0]), ast.literal_eval(told[1])
@@ -78,12 +81,16 @@ class Embedded:
         if not library or not include:
             raise Skip(f"no {'libpython.a' if static else 'libpython.so'}" if include
                        else "no Python.h")
-        folder = pathlib.Path(MODULES) / "embed" / self.interpreter.name / way.replace(", ", "-")
+        folder = (pathlib.Path(MODULES) / self.source.stem / self.interpreter.name /
+                  way.replace(", ", "-"))
         folder.mkdir(parents=True, exist_ok=True)
         out = folder / "server"     # a name that tells nothing
-        source = FIXTURES / "native" / "embed.c"
+        compiler = (os.environ.get("CXX", "g++"), "-std=gnu++14") \
+            if self.source.suffix == ".cpp" else ("gcc",)
+        if not shutil.which(compiler[0]):
+            raise Skip(f"no {compiler[0]}")
         if out.exists() and out.stat().st_mtime > max(os.path.getmtime(library),
-                                                      source.stat().st_mtime):
+                                                      self.source.stat().st_mtime):
             return out
         told = " ".join(self.config[name] for name in ("MODLIBS", "LIBS", "SYSLIBS")).split()
         more = [word for word in told if word.startswith("-l")] + ["-ldl", "-lutil", "-lpthread",
@@ -94,9 +101,9 @@ class Embedded:
         if "but" in way:
             flags = [*flags, self.exported(library, folder)]
         done = subprocess.run(
-            ["gcc", "-O1", "-g", *flags, f"-I{include}", "-idirafter",
+            [*compiler, "-O1", "-g", *flags, f"-I{include}", "-idirafter",
              os.path.dirname(include), "-o", out,
-             source, library, *more], capture_output=True, text=True,
+             self.source, library, *more], capture_output=True, text=True,
             timeout=600)
         if done.returncode:
             raise Skip(f"cannot be linked: {done.stderr.strip().splitlines()[-1][-200:]}")

@@ -36,7 +36,8 @@ THROUGH = {
     ("collector_calls", "collector_called"): ["<gc>"],
 }
 # Modules that a way of calling is in at its innermost end only.
-INSIDE = {"context_run": {"_contextvars"}}
+SIGNAL = "<signal handler called>"
+INSIDE = {"context_run": {"_contextvars"}, "signals": {SIGNAL}}
 # The collector visits the objects of every module. In stripped builds nothing says that it does.
 COLLECTING = ("collected", "collected_deleted", "collector_calls")
 # Code that libffi makes, or copies, for each callback: between libffi and _ctypes, for a moment.
@@ -47,7 +48,7 @@ OWN_FILE = re.compile(r"(lib)?python\d\.\d+")
 LEAF = re.compile(r"^(libc|libstdc\+\+|ld-linux-x86-64|libpthread|libm|libgcc_s|libdl|librt|libffi|libcrypt|linux-vdso|\[vdso\])$")
 # Modules of 2.7 that later versions have in the interpreter itself, where they are not shown.
 BUILT_IN = ("itertools", "operator", "_functools", "cStringIO", "_collections")
-MARKS = ("<gc>", "<gil wait>")
+MARKS = ("<gc>", "<gil wait>", "[gap]")
 # Functions in which no calls are reported, so that what they end by chance is not learned.
 HOOK = re.compile(r"(profile_hook|trace_hook|monitor)_[A-Z]\d")
 
@@ -93,8 +94,12 @@ def seen_frame(frame):
     """A frame of precord's JSON."""
     python = frame["kind"] in ("python", "python-library")
     name, line, text = frame["name"] or "", frame["line"] or 0, frame_text(frame)
-    if frame["kind"] == "interpreter" and name in MARKS:
+    if frame["kind"] in ("interpreter", "gap") and name in MARKS:
         return Seen(False, name, "", 0, name, text)
+    if frame["kind"] == "native" and name == SIGNAL:
+        return Seen(False, name, "", 0, name, text)
+    if name.startswith("[jit]"):
+        return Seen(False, TRAMPOLINES[0], "", 0, TRAMPOLINES[0], text)
     return Seen(python, name, frame["filename"] or "", line,
                 module_name(frame["module_path"] or frame["module"]), text)
 
@@ -180,20 +185,24 @@ class Grammar:
         return None if None in reasons else reasons[0]
 
     def judge_kind(self, stack, kind):
+        if stack and stack[0].module == "[gap]":     # of what is outside of the program's own frames
+            stack = stack[1:]
         places = [i for i, frame in enumerate(stack) if frame.python]
         if not places and "_greenlet" in self.mapped:
             return None      # a greenlet's outermost function has returned
         if not places:
             return "no Python frame"
-        if places[0]:
-            return f"{stack[0].text} outside of the outermost Python frame"
+        root = stack[places[0]]
+        outside = [frame.text for frame in stack[:places[0]]]
+        if [text.split(" ")[0] for text in outside] != self.outside_of(root):
+            return f"{' '.join(outside) or 'nothing'} outside of the outermost Python frame {root.text}"
         for frame in stack:
             if self.kinds.get(frame.file, kind) != kind:
                 return f"{frame.text} is none of a {kind} thread's functions"
-        states = {number for number in self.by_place.get(self.key(stack[0]), ())
+        states = {number for number in self.by_place.get(self.key(root), ())
                   if number in self.roots.get(kind, ())}
         if not states:
-            return f"{stack[0].text} is not where a {kind} thread begins"
+            return f"{root.text} is not where a {kind} thread begins"
         for here, following in zip(places, places[1:]):
             caller, callee = stack[here], stack[following]
             wanted = set(self.by_place.get(self.key(callee), ()))
@@ -210,7 +219,8 @@ class Grammar:
             if not self.native and not between:
                 states = after
                 continue
-            states = {state for state in after if self.fits(between, state)}
+            # Native frames are missing where it says so.
+            states = after if "[gap]" in between else {state for state in after if self.fits(between, state)}
             if not states:
                 expected = " or ".join(sorted({" ".join(self.through[state] or ["nothing"])
                                                for state in after}))
@@ -220,6 +230,11 @@ class Grammar:
         if leaf.line and not any(leaf.line in self.codes[state][3] for state in states):
             return f"{leaf.text} has no such line"
         return self.judge_leaf(leaf, stack[places[-1] + 1:], states)
+
+    def outside_of(self, root):
+        """The names of the native frames outside of the outermost Python frame."""
+        gevent = self.native and "_gevent_cgreenlet" in self.mapped
+        return ["Greenlet.run"] if gevent and root.name.rsplit(".", 1)[-1] == "live" else []
 
     def ended_by(self, states, line):
         """Generators of the functions called there: they end with those, in the caller."""
@@ -234,7 +249,7 @@ class Grammar:
                           (frame.name in TRAMPOLINES or OWN_FILE.match(frame.name)) and
                           TRAMPOLINES[0] in self.inside[state]
                           for state in states)
-            allowed |= frame.module == "<gil wait>" or frame.module in BUILT_IN
+            allowed |= frame.module in ("<gil wait>", "[gap]") or frame.module in BUILT_IN
             if not allowed and not LEAF.match(frame.module):
                 return f"{leaf.text} does not call {frame.text}"
             if frame.module == "<gc>":

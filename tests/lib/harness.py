@@ -24,10 +24,16 @@ if not BUILD.is_absolute():
 MODULES = pathlib.Path(os.environ.get("FIXTURE_MODULES", ROOT / "build" / "fixtures"))
 PDUMP = BUILD / "pdump"
 PRECORD = BUILD / "precord"
+PREPORT = BUILD / "preport"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))) / "pdump-tests"
-DEADLINE = float(os.environ.get("TEST_DEADLINE", "30"))   # seconds, for anything that should be quick
+DEADLINE = float(os.environ.get("TEST_DEADLINE", "120"))  # seconds, for what is quick, on the busiest machine
 sys.path.insert(0, str(FIXTURES))
 sys.dont_write_bytecode = True
+
+# A script's "make check &" begins with these ignored, and so would all that a test starts and ends by them.
+for ignored in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
 
 
 class Skip(Exception):
@@ -175,9 +181,14 @@ def interpreters(breadth="all"):
     found = subprocess.run([ROOT / "tests" / "interpreters", *(["--few"] if breadth != "all" else [])],
                            stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
     lines = found.splitlines()
-    if breadth == "one" and os.environ.get("ALL") != "1":
+    if breadth == "one" and not thorough():
         lines = lines[:1]
     return [Interpreter(*line.split("\t")) for line in lines]
+
+
+def thorough():
+    """Everything on everything is asked for: not one of each kind."""
+    return os.environ.get("ALL") == "1"
 
 
 def py_spy():
@@ -372,13 +383,18 @@ def precord(*arguments, **options):
     return run(PRECORD, *arguments, **options)
 
 
+def preport(*arguments, **options):
+    return run(PREPORT, *arguments, **options)
+
+
 def start(*command, **options):
-    """A command in the background: Popen, stdout and stderr as pipes unless given."""
+    """A command in the background: Popen, stdout and stderr as pipes, no stdin, unless given."""
     if not os.path.exists(str(command[0])):
         raise Failure(f"{os.path.basename(str(command[0]))} is not built (make)")
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
-    return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, **options)
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.Popen([str(word) for word in command], **options)
 
 
 def finish(process, seconds=DEADLINE):
@@ -392,6 +408,16 @@ def finish(process, seconds=DEADLINE):
         raise
     return Ran(process.args, process.returncode, (out or b"").decode("utf-8", "surrogateescape"),
                (err or b"").decode("utf-8", "replace"), time.monotonic() - begun)
+
+
+def working_pid(process):
+    """Of a pdump or precord: the process behind the one that was started, which does the work."""
+    def child():
+        if process.poll() is not None:
+            raise Failure(f"it ended with {process.returncode}")
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            return file.read().split()
+    return int(wait_until(child, f"{process.pid} has a child")[0])
 
 
 def wait_traced(pid, by=None):

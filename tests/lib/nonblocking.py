@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from harness import DEADLINE, FIXTURES, Failure, Skip, expect, folded, wait_until
+from harness import DEADLINE, FIXTURES, Failure, Skip, expect, folded, wait_until, working_pid
 
 
 def python_grammar():
@@ -47,7 +47,7 @@ def begun(recording):
         if recording.poll() is not None:
             raise Failure(f"precord ended with {recording.returncode}: "
                           f"{recording.stderr.read()[-300:] if recording.stderr else ''}")
-        return len(os.listdir(f"/proc/{recording.pid}/task")) >= 3
+        return len(os.listdir(f"/proc/{working_pid(recording)}/task")) >= 3
     wait_until(runs, "precord has threads")
 
 

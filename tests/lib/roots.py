@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from harness import Skip
+from harness import CACHE, Interpreter, Skip
 
 ASK = r"""
 import os, sys, threading, encodings.utf_8, encodings.ascii, encodings.latin_1
@@ -27,6 +27,17 @@ def read_elf(path, wanted):
     found = re.search(wanted, subprocess.run(["readelf", "-dlW", path], capture_output=True,
                                              text=True).stdout)
     return found.group(1) if found else None
+
+
+def musl_interpreter():
+    """A CPython for musl, which runs here, too: $PSTACK_MUSL_PYTHON, or what tests/lib/build_musl_python made."""
+    path = os.environ.get("PSTACK_MUSL_PYTHON") or CACHE / "musl-python" / "bin" / "python3"
+    if not os.path.exists(path):
+        raise Skip("no CPython for musl: $PSTACK_MUSL_PYTHON names none, and tests/lib/build_musl_python, which makes "
+                   "one from CPython's source by musl-gcc, has not been run")
+    version = subprocess.run([path, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], capture_output=True,
+                             text=True, timeout=60, check=True).stdout.strip()
+    return Interpreter("musl", str(path), version)
 
 
 class Files:

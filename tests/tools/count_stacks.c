@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 	const double begin = now();
 	long grown = count_all(&profile, stacks ? stacks : 1, samples, strtoul(argv[3], NULL, 10));
 	const double counted = now();
-	struct output_options options = {.lines = true, .min_width = strtod(argv[4], NULL)};
+	struct view_options options = {.lines = true, .min_width = strtod(argv[4], NULL)};
 	struct strbuf out;
 	struct error error;
 	strbuf_init(&out);

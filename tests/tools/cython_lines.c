@@ -46,7 +46,7 @@ static const char *text_or_dash(const char *text)
 	return text && *text ? text : "-";
 }
 
-/* As sample/resolve.c does it. */
+/* As frames/resolve.c does it. */
 static void print_level(struct judge *judge, uint64_t address, size_t level,
 			const struct symbolize_frame *frame)
 {

@@ -2,7 +2,9 @@
 /*
  * Makes profiles that no program needs to be run for, and writes them through output/:
  * make_profile CASE FILE... with the format from each file's name. Cases: example, hostile,
- * long, deep, wide, empty. Options in front: --icicle, --function, --all (nothing too narrow).
+ * long, huge, deep, start, wide, inlined, many, empty. Options in front: --icicle, --function,
+ * --full (file names), --all (nothing too narrow), --timed (samples have times, in three threads
+ * with gaps), --lost (but not all of them have).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +133,11 @@ static void make_hostile(struct profile *p)
 		"e",
 		" ",
 		"f (x) (y)",
+		"\xf0\x9f\x90\x8d\xf0\x9f\x94\xa5",
+		"` ``` **bold** [link](mailto:x) | a | b |",
+		"back\\slash \\u0041 \\",
+		"\x1b]0;title\x07\x9b"
+		"31m",
 	};
 	uint32_t module = python(p, FRAME_PYTHON, "<module>", "<string> & \"x\".py", 1);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -143,7 +150,7 @@ static void make_hostile(struct profile *p)
 /* Names as long as C++ templates get. */
 static void make_long(struct profile *p)
 {
-	enum { SIZE = 5000, COUNT = 2000 };
+	enum { SIZE = 10000, COUNT = 2000 };
 	char *name = malloc(SIZE + 1);
 	memset(name, 'T', SIZE);
 	name[SIZE] = '\0';
@@ -154,6 +161,21 @@ static void make_long(struct profile *p)
 		ADD(p, (uint64_t)(10 + i), module, native(p, FRAME_NATIVE, name, name, 16));
 	}
 	free(name);
+}
+
+/* A few of them, each as file and library, too. */
+static void make_huge(struct profile *p)
+{
+	enum { SIZE = 10000 };
+	char name[SIZE + 1];
+	memset(name, 'T', SIZE);
+	name[SIZE] = '\0';
+	uint32_t module = python(p, FRAME_PYTHON, "<module>", "huge.py", 1);
+	for (int i = 0; i < 5; i++) {
+		name[0] = (char)('a' + i);
+		ADD(p, (uint64_t)(10 + i), module, python(p, FRAME_CYTHON, name, name, 7),
+		    native(p, FRAME_NATIVE, name, name, 16));
+	}
 }
 
 static void make_deep(struct profile *p)
@@ -169,6 +191,25 @@ static void make_deep(struct profile *p)
 	free(stack);
 }
 
+/* A short program from its start: an import once went deep. */
+static void make_start(struct profile *p)
+{
+	enum { DEPTH = 110 };
+	uint32_t module = python(p, FRAME_PYTHON, "<module>", "short.py", 1), stack[DEPTH];
+	uint32_t work = python(p, FRAME_PYTHON, "work", "short.py", 5);
+	for (int i = 0; i < DEPTH; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), i % 5 ? "_find_and_load" : "<module> %d", i);
+		stack[i] = python(p, FRAME_PYTHON_LIBRARY, i ? name : "<module>",
+				  i ? "importlib/_bootstrap.py" : "short.py", i % 7 + 1);
+	}
+	ADD(p, 140, module, work, native(p, FRAME_NATIVE, "dgemm", "libblas.so", 16));
+	profile_add(p, stack, DEPTH, 1);
+	profile_add(p, stack, DEPTH - 3, 1);
+	stack[60] = python(p, FRAME_PYTHON, "plugin", "short.py", 7);
+	profile_add(p, stack, 80, 2);
+}
+
 static void make_wide(struct profile *p)
 {
 	uint32_t module = python(p, FRAME_PYTHON, "<module>", "wide.py", 1);
@@ -178,6 +219,57 @@ static void make_wide(struct profile *p)
 		uint32_t one = python(p, FRAME_PYTHON, name, "wide.py", i + 1);
 		ADD(p, (uint64_t)(1 + i % 900), module, one);
 		ADD(p, (uint64_t)(1 + i % 31), module, one, one);
+	}
+}
+
+/* Inlined functions, of two addresses, and one that is at another address than its caller's. */
+static void make_inlined(struct profile *p)
+{
+	uint32_t frames[2][3];
+	for (int i = 0; i < 6; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), i % 3 ? "inline_%d" : "outer", i % 3);
+		struct frame frame = {
+			.kind = FRAME_NATIVE,
+			.name = clean(p, name),
+			.file = clean(p, "/src/inlined.c"),
+			.short_file = clean(p, "inlined.c"),
+			.line = 10 + i,
+			.module = clean(p, "libinlined.so"),
+			.module_path = clean(p, "/usr/lib/libinlined.so"),
+			.offset = 0x1000 + (uint64_t)(i / 3) * 16,
+			.function_offset = 0x1000,
+			.has_function = true,
+			.build_id = clean(p, "00112233445566778899aabbccddeeff01234567"),
+			.inlined = i % 3 != 0,
+		};
+		frames[i / 3][i % 3] = profile_frame(p, &frame);
+	}
+	uint32_t module = python(p, FRAME_PYTHON, "<module>", "inlined.py", 1);
+	ADD(p, 30, module, frames[0][0], frames[0][1], frames[0][2]);
+	ADD(p, 20, module, frames[1][0], frames[1][1], frames[1][2]);
+	ADD(p, 10, module, frames[0][0], frames[0][1]);
+	ADD(p, 7, module, frames[0][0]);
+	ADD(p, 5, module, frames[0][0], frames[1][0], frames[1][1]);
+	ADD(p, 3, module, frames[1][1]); /* its caller is missing */
+}
+
+/* 100,000 samples of 20,000 stacks, as long recordings have them. */
+static void make_many(struct profile *p)
+{
+	enum { STACKS = 20000, DEPTH = 40 };
+	uint32_t stack[DEPTH], seed = 1;
+	for (int i = 0; i < STACKS; i++) {
+		for (int depth = 0; depth < DEPTH; depth++) {
+			seed = seed * 1664525 + 1013904223;
+			const int choice = depth < 20 ? (i >> (depth / 2)) % 3 : (int)(seed >> 28);
+			char name[64];
+			snprintf(name, sizeof(name), "function_%d_of_module_%d", choice, depth);
+			stack[depth] = depth % 3 ? python(p, FRAME_PYTHON, name, "many.py", depth)
+						 : native(p, FRAME_NATIVE, name, "libmany.so",
+							  (uint64_t)(depth * 64 + choice));
+		}
+		profile_add(p, stack, DEPTH, 5);
 	}
 }
 
@@ -191,7 +283,9 @@ static const struct {
 	void (*make)(struct profile *profile);
 } cases[] = {
 	{"example", make_example}, {"hostile", make_hostile}, {"long", make_long},
-	{"deep", make_deep},	   {"wide", make_wide},	      {"empty", make_empty},
+	{"huge", make_huge},	   {"deep", make_deep},	      {"start", make_start},
+	{"wide", make_wide},	   {"inlined", make_inlined}, {"many", make_many},
+	{"empty", make_empty},
 };
 
 static bool make(struct profile *profile, const char *name)
@@ -204,8 +298,43 @@ static bool make(struct profile *profile, const char *name)
 	return false;
 }
 
+/*
+ * Gives the samples times: pieces of each node's, in turns for three threads (of two processes),
+ * with a gap behind every fifth. The last node's have none with `lost`.
+ */
+static void make_times(struct profile *p, bool lost)
+{
+	static const char *const names[] = {"MainThread", "worker </script>;\x1b[31m", NULL};
+	profile_time(p);
+	struct timeline *timeline = &p->timeline;
+	for (uint32_t i = 0; i < 2; i++)
+		timeline_process(timeline, &(struct profile_process){(pid_t)(4242 + i * 10),
+								     p->command_line, "3.11.7"});
+	for (uint32_t i = 0; i < 3; i++)
+		timeline_thread(timeline, &(struct profile_thread){
+						  .process = i / 2,
+						  .tid = (pid_t)(4242 + i * 5),
+						  .name = names[i] ? clean(p, names[i]) : NULL,
+						  .known_to_python = true,
+					  });
+	uint64_t next[3] = {0, 3 * timeline->period_ns, 5000000}, piece = 0;
+	for (uint32_t i = 0; i < p->node_count - lost; i++)
+		for (uint64_t left = p->nodes[i].self, part; left; left -= part, piece++) {
+			const uint32_t thread = (uint32_t)(piece % 3);
+			part = left < piece % 7 + 1 ? left : piece % 7 + 1;
+			timeline_add(timeline, &(struct profile_sample){
+						       .time_ns = next[thread],
+						       .node = i,
+						       .thread = thread,
+						       .count = (uint32_t)part,
+						       .flags = (uint32_t)(piece * 5 % 16),
+					       });
+			next[thread] += (part + (piece % 5 == 0 ? 3 : 0)) * timeline->period_ns;
+		}
+}
+
 static bool write_file(const struct profile *profile, const char *file,
-		       const struct output_options *options, struct error *error)
+		       const struct view_options *options, struct error *error)
 {
 	struct strbuf _cleanup_strbuf_ out;
 	strbuf_init(&out);
@@ -216,12 +345,16 @@ static bool write_file(const struct profile *profile, const char *file,
 
 int main(int argc, char **argv)
 {
-	struct output_options options = {.lines = true, .min_width = 0.1};
+	struct view_options options = {.lines = true, .min_width = 0.1};
+	bool timed = true, lost = false;
 	int at = 1;
 	for (; at < argc && argv[at][0] == '-'; at++) {
 		options.icicle |= strcmp(argv[at], "--icicle") == 0;
 		options.min_width *= strcmp(argv[at], "--all") != 0;
 		options.lines &= strcmp(argv[at], "--function") != 0;
+		options.full_filenames |= strcmp(argv[at], "--full") == 0;
+		lost |= strcmp(argv[at], "--lost") == 0;
+		timed &= strcmp(argv[at], "--untimed") != 0;
 	}
 	if (argc - at < 2)
 		return 2;
@@ -234,13 +367,15 @@ int main(int argc, char **argv)
 	profile.rate = 100;
 	profile.native = true;
 	profile.pid = 4242;
-	profile.start_time = 1763694000;
+	profile.start_time_ns = UINT64_C(1763694000000000000);
 	if (!make(&profile, argv[at]))
 		return 2;
 	for (size_t i = 0; i < profile.node_count; i++)
 		profile.counts.samples += profile.nodes[i].self;
 	profile.counts.elapsed_ns = profile.counts.samples * 10000000;
 	profile.counts.threads = 3;
+	if (timed)
+		make_times(&profile, lost);
 	int status = 0;
 	for (int i = at + 1; i < argc; i++) {
 		struct error error;

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "python/locate.h"
+#include "target/tracer.h"
 
 /* The target's memory, but for one byte. */
 struct patched {
@@ -76,8 +77,9 @@ static bool describe_thread(const struct python_runtime *runtime,
 	python_stack_init(&stack);
 	bool ok = python_stack_read(runtime, memory, thread->tstate, NULL, 0, codes, &stack, error);
 	if (ok) {
-		const char *name = python_thread_name(runtime, memory, thread, interner);
-		fprintf(text, "%s (%llu)\n", name ? name : "no name",
+		char name[PYTHON_NAME_SIZE];
+		const bool named = python_thread_name(runtime, memory, thread, name);
+		fprintf(text, "%s (%llu)\n", named ? name : "no name",
 			(unsigned long long)thread->id);
 		describe_stack(&stack, text);
 	}

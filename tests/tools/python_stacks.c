@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "python/python.h"
+#include "target/tracer.h"
 
 /* Records every range read, and serves ranges inside of recorded ones. */
 struct piece {
@@ -138,9 +139,10 @@ static bool show_thread(const struct python_runtime *runtime, const struct memor
 	ok = ok && python_stack_read(runtime, &recorder.reader, thread->tstate, NULL, 0, codes,
 				     &stack, error);
 	if (ok) {
-		const char *name = python_thread_name(runtime, memory, thread, interner);
+		char name[PYTHON_NAME_SIZE];
+		const bool named = python_thread_name(runtime, memory, thread, name);
 		printf("thread %llu %s %s\n", (unsigned long long)thread->thread_id,
-		       state_of(&stack), name ? name : "(no name)");
+		       state_of(&stack), named ? name : "(no name)");
 		print_stack(runtime, &stack);
 	}
 	recorder_release(&recorder);
@@ -205,7 +207,7 @@ static bool sample(struct sampler *sampler, const struct python_runtime *runtime
 	recorder->target = memory;
 	remote_addr sp = registers.value[REGISTER_RSP];
 	/* All of it, as no unwinder has seen it. */
-	const struct python_slice slice = {
+	const struct python_native_frame slice = {
 		.sp = sp, .cfa = copy_native_stack(recorder, sp), .guessed = true};
 	bool ok = python_stack_touch(runtime, &recorder->reader, tstate, NULL, sampler->known,
 				     &error);

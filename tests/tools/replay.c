@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replay [-n] [-t] [--internals] [--json] FILE: decodes a file of raw samples (precord --capture)
- * without its process and prints the stacks as folded lines, or as JSON.
+ * replay [-n] [-t] [--internals] [--json] [--hide-files] FILE: decodes a file of raw samples
+ * (precord --capture) without its process and prints the stacks as folded lines, or as JSON.
+ * --hide-files: as on a machine that has none of the program's files.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "output/output.h"
-#include "sample/sample.h"
+#include "replay/replay.h"
 
 static bool print_profile(const struct profile *profile, enum output_format format)
 {
-	const struct output_options options = {.lines = true, .min_width = 0};
+	const struct view_options options = {.lines = true, .min_width = 0};
 	struct strbuf out;
 	struct error error;
 	strbuf_init(&out);
@@ -34,16 +35,19 @@ int main(int argc, char **argv)
 		if (strcmp(argv[i], "-n") == 0)
 			options.native = options.native_threads = true;
 		else if (strcmp(argv[i], "-t") == 0)
-			options.by_thread = true;
+			options.by_thread = ROOTS_NAME;
 		else if (strcmp(argv[i], "--internals") == 0)
 			options.internals = true;
+		else if (strcmp(argv[i], "--hide-files") == 0)
+			options.hide_files = true;
 		else if (strcmp(argv[i], "--json") == 0)
 			format = OUTPUT_JSON;
 		else
 			file = argv[i];
 	}
 	if (!file) {
-		fputs("usage: replay [-n] [-t] [--internals] [--json] FILE\n", stderr);
+		fputs("usage: replay [-n] [-t] [--internals] [--json] [--hide-files] FILE\n",
+		      stderr);
 		return 2;
 	}
 	struct interner *strings = interner_new();

@@ -562,7 +562,7 @@ static void slots_have_no_line_by_directive(void **state)
 		{"__pyx_pymod_exec_mod", true},
 	};
 	char extension[200];
-	write_file("slots.c", tiny);
+	write_file("watched_threads.c", tiny);
 	snprintf(extension, sizeof(extension), "%s/slots.so", folder);
 	struct cython_sources *sources = cython_sources_new(interner, open_plain, NULL);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -575,7 +575,7 @@ static void slots_have_no_line_by_directive(void **state)
 			print_error("%s\n", cases[i].symbol);
 		assert_int_equal(found, cases[i].has_line);
 		/* The generated file itself knows better. */
-		assert_true(map_line_of(sources, &name, "slots.c", "/p", extension, 5, 0,
+		assert_true(map_line_of(sources, &name, "watched_threads.c", "/p", extension, 5, 0,
 					       &line));
 		assert_false(map_line_of(sources, &name, NULL, "/p", extension, 5, 0,
 						&line));

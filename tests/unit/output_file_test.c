@@ -208,6 +208,93 @@ static void what_cannot_be_written_is_found_early(void **state)
 	assert_int_equal(empty_folder(), 1);
 }
 
+enum { NOBODY = 65534 };
+
+static void give(const char *name, uid_t owner)
+{
+	assert_int_equal(lchown(name, owner, owner), 0);
+}
+
+/* In folders of that mode and owner: who owns what stands at the path, and may it be written to? */
+static const struct {
+	const char *what; /* f: a file; l: a link to one of ours; p: a fifo; d: through a link */
+	mode_t mode;
+	uid_t folder, owner;
+	bool written;
+} strangers[] = {
+	{"f", 01777, 0, 0, true},
+	{"l", 01777, 0, 0, true},
+	{"d", 01777, 0, 0, true},
+	{"f", 01777, 0, NOBODY, false},
+	{"l", 01777, 0, NOBODY, false},
+	{"d", 01777, 0, NOBODY, false},
+	{"p", 01777, 0, NOBODY, false},
+	/* The folder's owner could have made anything of it anyway. */
+	{"f", 01777, NOBODY, NOBODY, true},
+	{"l", 01777, NOBODY, NOBODY, true},
+	{"l", 0755, 0, NOBODY, true},
+	{"l", 01775, 0, NOBODY, true},
+};
+
+static void what_strangers_put_into_shared_folders_is_left_alone(void **state)
+{
+	(void)state;
+	if (geteuid() != 0) {
+		printf("skip: needs root\n");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof(strangers) / sizeof(*strangers); i++) {
+		const char what = strangers[i].what[0];
+		const char *path = what == 'd' ? "shared/out/f.svg" : "shared/out";
+		const char *real = what == 'd' ? "ours/f.svg" : what == 'l' ? "ours.svg" : path;
+		struct error error;
+		struct stat info;
+		assert_int_equal(mkdir("ours", 0700), 0);
+		assert_true(put("ours.svg", "kept", &error));
+		assert_true(put("ours/f.svg", "kept", &error));
+		assert_int_equal(mkdir("shared", 0777), 0);
+		if (what == 'p')
+			assert_int_equal(mkfifo(path, 0666), 0);
+		else if (what == 'f')
+			assert_true(put(path, "kept", &error));
+		else
+			assert_int_equal(symlink(what == 'd' ? "../ours" : "../ours.svg",
+						 "shared/out"), 0);
+		give("shared/out", strangers[i].owner);
+		give("shared", strangers[i].folder);
+		assert_int_equal(chmod("shared", strangers[i].mode), 0);
+		const bool early = output_file_check(path, &error);
+		const bool written = early && output_file_write(path, "new", 3, &error);
+		if (early != strangers[i].written || written != early)
+			fail_msg("%zu: %d, %d", i, early, written);
+		if (!written) {
+			assert_int_equal(error.kind, ERROR_DENIED);
+			assert_non_null(strstr(error.message, "out is another user's"));
+		}
+		if (what != 'p')
+			assert_content(real, written ? "new" : "kept");
+		assert_int_equal(lstat("shared/out", &info), 0);
+		assert_int_equal(info.st_uid, strangers[i].owner);
+		unlink("ours/f.svg");
+		unlink("shared/out");
+		assert_int_equal(rmdir("shared"), 0); /* and nothing else is there */
+		empty_folder();
+	}
+}
+
+static void no_right_goes_over_to_a_new_file(void **state)
+{
+	(void)state;
+	struct error error;
+	struct stat info;
+	assert_true(put("old.svg", "one", &error));
+	assert_int_equal(chmod("old.svg", 06755), 0);
+	assert_true(put("old.svg", "two", &error));
+	assert_int_equal(stat("old.svg", &info), 0);
+	assert_int_equal(info.st_mode & 07777, 0755);
+	assert_int_equal(empty_folder(), 1);
+}
+
 static void formats_follow_names(void **state)
 {
 	(void)state;
@@ -217,7 +304,10 @@ static void formats_follow_names(void **state)
 	} cases[] = {
 		{"a.svg", OUTPUT_SVG}, {"a.SVG.gz", OUTPUT_SVG}, {"b.folded", OUTPUT_FOLDED},
 		{"b.txt.gz", OUTPUT_FOLDED}, {"c.json", OUTPUT_JSON}, {"c.json.gz", OUTPUT_JSON},
-		{"c.speedscope.json", OUTPUT_UNKNOWN}, {"c.trace.json.gz", OUTPUT_UNKNOWN},
+		{"c.speedscope.json", OUTPUT_SPEEDSCOPE}, {"c.trace.json.gz", OUTPUT_TRACE},
+		{"c.pb.gz", OUTPUT_PPROF}, {"c.pb", OUTPUT_PPROF}, {"c.md", OUTPUT_MARKDOWN},
+		{"c.firefox.json.gz", OUTPUT_FIREFOX}, {"c.cpuprofile", OUTPUT_CPUPROFILE},
+		{"c.profile.json", OUTPUT_UNKNOWN},
 		{"d", OUTPUT_UNKNOWN}, {"", OUTPUT_UNKNOWN}, {".gz", OUTPUT_UNKNOWN},
 		{"-", OUTPUT_UNKNOWN}, {"x.svg.bak", OUTPUT_UNKNOWN}, {"xsvg", OUTPUT_UNKNOWN},
 	};
@@ -240,6 +330,8 @@ int main(void)
 		cmocka_unit_test(names_with_gz_are_compressed),
 		cmocka_unit_test(pipes_and_devices_are_written_as_they_are),
 		cmocka_unit_test(what_cannot_be_written_is_found_early),
+		cmocka_unit_test(what_strangers_put_into_shared_folders_is_left_alone),
+		cmocka_unit_test(no_right_goes_over_to_a_new_file),
 		cmocka_unit_test(formats_follow_names),
 	};
 	return cmocka_run_group_tests(tests, start, stop);

@@ -11,10 +11,11 @@
 #include <string.h>
 
 #include "output/internal.h"
+#include "pictures/svg.h"
 #include "tests/unit/output_schema.h"
 
 static struct profile profile;
-static const struct output_options plain = {.lines = true};
+static const struct view_options plain = {.lines = true};
 
 static uint32_t python(const char *name, const char *file, int line)
 {
@@ -57,7 +58,7 @@ static int stop(void **state)
 	return 0;
 }
 
-static void assert_folded(const struct output_options *options, const char *expected)
+static void assert_folded(const struct view_options *options, const char *expected)
 {
 	struct strbuf _cleanup_strbuf_ out;
 	strbuf_init(&out);
@@ -86,7 +87,7 @@ static void without_lines_a_function_is_one_box(void **state)
 	add(1, python("f", "t.py", 1), leaf);
 	add(2, python("f", "t.py", 2), leaf);
 	assert_folded(&plain, "f (t.py:1);leaf (t.py:3) 1\nf (t.py:2);leaf (t.py:3) 2\n");
-	assert_folded(&(struct output_options){.lines = false}, "f (t.py);leaf (t.py) 3\n");
+	assert_folded(&(struct view_options){.lines = false}, "f (t.py);leaf (t.py) 3\n");
 }
 
 static void separators_in_names_are_replaced(void **state)
@@ -113,7 +114,8 @@ static void json_follows_its_schema_in_any_locale(void **state)
 	add(5, python("f", "t.py", 1), native("g\xff", 0x1234));
 	profile.rate = 99.5;
 	profile.counts.ticks = 149;
-	profile.counts.late = 1;
+	profile.counts.late = profile.counts.late_ticks = 1;
+	profile.counts.asked = 150;
 	profile.counts.elapsed_ns = 1500000000;
 	const char *locales[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8"};
 	for (size_t i = 0; i < 3; i++)
@@ -129,8 +131,8 @@ static void json_follows_its_schema_in_any_locale(void **state)
 	assert_true(json_is_null(json_object_get(json_array_get(nodes, 0), "parent")));
 	assert_true(fabs(json_real_value(json_object_get(top, "rate")) - 99.5) < 1e-9);
 	json_t *pacing = json_object_get(top, "pacing");
-	assert_true(fabs(json_real_value(json_object_get(pacing, "achieved_rate")) - 149 / 1.5) <
-		    1e-9);
+	assert_true(fabs(json_real_value(json_object_get(pacing, "achieved_rate")) -
+			 99.5 * 149 / 150) < 1e-9);
 	assert_true(fabs(json_real_value(json_object_get(pacing, "late_share")) - 1.0 / 150) <
 		    1e-9);
 	json_decref(top);
@@ -145,13 +147,13 @@ static void numbers_need_no_locale(void **state)
 		int decimals;
 		const char *text;
 	} cases[] = {
-		{12.345, 2, "12.35"}, {-0.5, 1, "-0.5"}, {3, 0, "3"}, {0.004, 2, "0.00"},
-		{NAN, 1, "0.0"}, {INFINITY, 0, "0"}, {1e300, 2, "0.00"}, {0.0625, 4, "0.0625"},
+		{12.345, 2, "12.35"}, {-0.5, 1, "-0.5"},  {3, 0, "3"},	      {0.004, 2, "0.00"},
+		{NAN, 1, "0.0"},      {INFINITY, 0, "0"}, {1e300, 2, "0.00"}, {0.0625, 4, "0.0625"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct strbuf _cleanup_strbuf_ out;
 		strbuf_init(&out);
-		output_put_fixed(&out, cases[i].value, cases[i].decimals);
+		view_put_fixed(&out, cases[i].value, cases[i].decimals);
 		assert_string_equal(out.text, cases[i].text);
 	}
 }
@@ -164,12 +166,12 @@ static void percentages_say_as_much_as_they_can(void **state)
 		const char *text;
 	} cases[] = {
 		{1, 3, "33.3"}, {1, 1, "100.0"}, {1, 1000, "0.1"}, {1, 30000, "0.0033"},
-		{0, 5, "0.0"}, {0, 0, "0.0"}, {5, 100, "5.0"},
+		{0, 5, "0.0"},	{0, 0, "0.0"},	 {5, 100, "5.0"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct strbuf _cleanup_strbuf_ out;
 		strbuf_init(&out);
-		output_put_percent(&out, cases[i].part, cases[i].whole);
+		view_put_percent(&out, cases[i].part, cases[i].whole);
 		assert_string_equal(out.text, cases[i].text);
 	}
 }
@@ -182,15 +184,18 @@ static void names_are_cut_by_character(void **state)
 		size_t room;
 		const char *cut;
 	} cases[] = {
-		{"abcdef", 6, "abcdef"}, {"abcdef", 5, "abcd\xe2\x80\xa6"},
-		{"<&>\"'", 5, "&lt;&amp;&gt;&quot;&#39;"}, {"<<<", 2, "&lt;\xe2\x80\xa6"},
+		{"abcdef", 6, "abcdef"},
+		{"abcdef", 5, "abcd\xe2\x80\xa6"},
+		{"<&>\"'", 5, "&lt;&amp;&gt;&quot;&#39;"},
+		{"<<<", 2, "&lt;\xe2\x80\xa6"},
 		{"\xc3\xa4\xc3\xb6\xc3\xbc", 2, "\xc3\xa4\xe2\x80\xa6"},
-		{"\xe5\x90\x8d\xe5\x89\x8d", 3, "\xe5\x90\x8d\xe2\x80\xa6"}, {"", 0, ""},
+		{"\xe5\x90\x8d\xe5\x89\x8d", 3, "\xe5\x90\x8d\xe2\x80\xa6"},
+		{"", 0, ""},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct strbuf _cleanup_strbuf_ out;
 		strbuf_init(&out);
-		output_put_xml_cut(&out, cases[i].text, cases[i].room);
+		view_put_xml_cut(&out, cases[i].text, cases[i].room);
 		assert_string_equal(out.text, cases[i].cut);
 	}
 }
@@ -202,18 +207,18 @@ static void boxes_are_few_and_make_one_tree(void **state)
 	for (int i = 0; i < 20000; i++)
 		add((uint64_t)(i % 97 + 1), root, python("f", "t.py", i + 2));
 	struct view view;
-	output_view_init(&view, &profile, &plain, VIEW_BOXES);
+	view_init(&view, &profile, &plain, VIEW_BOXES);
 	static const size_t limits[] = {5000, 100, 1, 0};
 	for (size_t i = 0; i < 4; i++) {
 		struct svg_layout layout;
-		output_svg_layout_init(&layout, &view, 0, limits[i]);
+		svg_layout_init(&layout, &view, 0, limits[i]);
 		assert_true(layout.count <= limits[i] + 1); /* the root is always there */
 		assert_int_equal(layout.count + layout.pruned, view.count);
 		for (size_t j = 1; j < layout.count; j++)
 			assert_true(layout.boxes[j].total >= layout.threshold);
-		output_svg_layout_release(&layout);
+		svg_layout_release(&layout);
 	}
-	output_view_release(&view);
+	view_release(&view);
 }
 
 /* Where it is not known (a replay), only what was asked for. */
@@ -224,7 +229,12 @@ static void the_picture_says_how_the_pace_was_kept(void **state)
 		struct profile_counts counts;
 		const char *said;
 	} cases[] = {
-		{{.ticks = 149, .late = 1, .stopped_ns = 6000000, .elapsed_ns = 1500000000},
+		{{.ticks = 149,
+		  .late_ticks = 1,
+		  .asked = 150,
+		  .late = 1,
+		  .stopped_ns = 6000000,
+		  .elapsed_ns = 1500000000},
 		 "1.5 s \xc2\xb7 99.3 of 100 Hz \xc2\xb7 0.67 % late \xc2\xb7 target stopped "
 		 "0.4 % of the time"},
 		{{.ticks = 150, .elapsed_ns = 1500000000}, "1.5 s \xc2\xb7 100.0 of 100 Hz<"},
@@ -288,6 +298,26 @@ static void unknown_formats_are_refused(void **state)
 	assert_int_equal(error.kind, ERROR_UNSUPPORTED);
 }
 
+/* Known before anything is recorded, and no crash after. */
+static void a_format_without_its_library_says_so(void **state)
+{
+	(void)state;
+	add(1, python("f", "t.py", 1), python("g", "t.py", 2));
+	struct strbuf _cleanup_strbuf_ out;
+	strbuf_init(&out);
+	struct error error;
+	const char *missing = output_format_missing(OUTPUT_PPROF);
+	assert_null(output_format_missing(OUTPUT_SVG));
+	assert_int_equal(output_profile(&profile, OUTPUT_PPROF, &plain, &out, &error), !missing);
+#ifdef HAVE_PROTOBUF_C
+	assert_null(missing);
+	assert_true(out.size > 0);
+#else
+	assert_string_equal(missing, "protobuf-c");
+	assert_non_null(strstr(error.message, missing));
+#endif
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
 
 int main(void)
@@ -306,6 +336,7 @@ int main(void)
 		TEST(a_profile_without_samples_is_a_picture),
 		TEST(a_label_without_room_drops_the_abi_tag),
 		TEST(unknown_formats_are_refused),
+		TEST(a_format_without_its_library_says_so),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,14 @@
 #include <cmocka.h>
 
 #include "python/internal.h"
+#include "python/walk.h"
 
 enum { STACK = 0x10000, WORDS = 512, SLICE = 0x40, EVAL = 0x400000, OTHER = 0x500000, FRAMES = 6 };
 
 struct world {
 	struct memory_reader reader;
 	uint64_t words[WORDS];
-	struct python_slice slices[16];
+	struct python_native_frame slices[16];
 	size_t slice_count;
 	struct python_runtime runtime;
 	struct walk_room room;
@@ -47,10 +48,10 @@ static void start(struct world *world, size_t frames)
 }
 
 /* The next outer native frame; `held` stands in one of its words. */
-static struct python_slice *add(struct world *world, remote_addr pc, uint64_t held)
+static struct python_native_frame *add(struct world *world, remote_addr pc, uint64_t held)
 {
 	size_t i = world->slice_count++;
-	struct python_slice *slice = &world->slices[i];
+	struct python_native_frame *slice = &world->slices[i];
 	slice->sp = STACK + i * SLICE;
 	slice->cfa = slice->sp + SLICE;
 	slice->pc = pc;

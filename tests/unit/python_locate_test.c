@@ -71,13 +71,21 @@ static struct library build(const char *name, const char *options)
 	return library;
 }
 
+static remote_addr variable_of(const struct library *library, uint64_t vaddr)
+{
+	struct error error = {0};
+	const remote_addr variable = python_returned_variable(library->module, vaddr, &own, &error);
+	assert_int_equal(error.kind, ERROR_NONE);
+	return variable;
+}
+
 static remote_addr returned(const struct library *library, const char *function)
 {
 	uint64_t vaddr;
 	struct error error;
 	if (!module_symbol(library->module, function, &vaddr, NULL, &error))
 		fail_msg("%s", error.message);
-	return python_returned_variable(library->module, vaddr, &own);
+	return variable_of(library, vaddr);
 }
 
 static remote_addr place_of(const struct library *library, const char *variable)
@@ -117,10 +125,29 @@ static void variables_are_told_from_code(void **state)
 		assert_int_equal(returned(&library, "get_deep"), 0);
 		assert_int_equal(returned(&library, "set"), 0);
 		assert_int_equal(returned(&library, "hidden_place"), 0);
-		assert_int_equal(python_returned_variable(library.module, UINT64_MAX - 64, &own),
-				 0);
+		assert_int_equal(variable_of(&library, UINT64_MAX - 64), 0);
 		dlclose(library.handle);
 	}
+}
+
+static bool withhold(const struct memory_reader *reader, remote_addr address, void *buffer,
+		     size_t size, struct error *error)
+{
+	(void)reader, (void)address, (void)buffer, (void)size;
+	return error_set(error, ERROR_BUSY, "it does not come");
+}
+
+static void a_failed_read_is_no_answer(void **state)
+{
+	(void)state;
+	static const struct memory_reader withheld = {.read = withhold};
+	struct library library = build("unread", "-O2 -fPIC");
+	struct error error = {0};
+	uint64_t vaddr;
+	assert_true(module_symbol(library.module, "get_shown", &vaddr, NULL, &error));
+	assert_int_equal(python_returned_variable(library.module, vaddr, &withheld, &error), 0);
+	assert_int_equal(error.kind, ERROR_BUSY);
+	dlclose(library.handle);
 }
 
 static int set_up(void **state)
@@ -143,6 +170,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_are_told_from_code),
+		cmocka_unit_test(a_failed_read_is_no_answer),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

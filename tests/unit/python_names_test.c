@@ -21,6 +21,7 @@ struct target_memory {
 	struct memory_reader reader;
 	uint8_t bytes[MEMORY];
 	size_t reads;
+	remote_addr withheld; /* no read that includes this byte ends well; 0: none */
 	const struct python_layout *layout;
 	remote_addr free;
 	remote_addr text_type, integer_type, dict_type, other_type;
@@ -33,6 +34,8 @@ static bool read_memory(const struct memory_reader *reader, remote_addr address,
 	memory->reads++;
 	if (address > MEMORY || size > MEMORY - address)
 		return error_set(error, ERROR_GONE, "not mapped");
+	if (memory->withheld && memory->withheld - address < size)
+		return error_set(error, ERROR_BUSY, "it does not come");
 	memcpy(buffer, memory->bytes + address, size);
 	return true;
 }
@@ -281,23 +284,21 @@ static void names_are_found_in_every_version(void **state)
 			struct python_runtime runtime = {.layout = near, .last_active = &active};
 			struct python_thread thread = {.interpreter = INTERPRETER,
 						       .thread_id = 0xf00000007fffffff};
-			struct interner *interner = interner_new();
 			start(&memory, &near);
 			build(&memory, &near, form);
-			const char *name =
-				python_thread_name(&runtime, &memory.reader, &thread, interner);
-			if (!name || strcmp(name, "Thread-1 (worker)") != 0)
+			char name[PYTHON_NAME_SIZE] = "nothing";
+			if (!python_thread_name(&runtime, &memory.reader, &thread, name) ||
+			    strcmp(name, "Thread-1 (worker)") != 0)
 				fail_msg("%u.%u%s, form %d: %s", layout->major, layout->minor,
-					 layout->free_threaded ? "t" : "", (int)form,
-					 name ? name : "nothing");
+					 layout->free_threaded ? "t" : "", (int)form, name);
 			thread.thread_id = 0x7f1234567890;
-			name = python_thread_name(&runtime, &memory.reader, &thread, interner);
+			assert_true(python_thread_name(&runtime, &memory.reader, &thread, name));
 			assert_string_equal(name, "MainThread");
 			thread.thread_id = 3;
-			assert_null(
-				python_thread_name(&runtime, &memory.reader, &thread, interner));
+			assert_false(python_thread_name(&runtime, &memory.reader, &thread, name));
+			thread.main = true; /* but threading has been imported */
+			assert_false(python_thread_name(&runtime, &memory.reader, &thread, name));
 			object_index_release(&active.threads);
-			interner_free(interner);
 		}
 	}
 }
@@ -455,6 +456,26 @@ static void an_indexed_dict_may_change(void **state)
 	}
 }
 
+static void what_cannot_be_read_is_asked_for_again(void **state)
+{
+	(void)state;
+	static struct target_memory memory;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = python_layout_row(row)) != NULL; row++) {
+		const struct python_objects objects = {layout, &memory.reader};
+		struct object_index index = {0};
+		start(&memory, layout);
+		remote_addr dict = memory.free, entries = new_numbers(&memory, 100);
+		memory.withheld =
+			object_word(&objects, entries + 41 * 24 + 8) + layout->object_type;
+		assert_int_equal(object_dict_indexed(&objects, dict, 42, &index), 0);
+		assert_int_equal(object_dict_indexed(&objects, dict, 90, &index), 90 * 16);
+		memory.withheld = 0;
+		assert_int_equal(object_dict_indexed(&objects, dict, 42, &index), 42 * 16);
+		object_index_release(&index);
+	}
+}
+
 /* ---- noise ---- */
 
 static uint64_t next(uint64_t *seed)
@@ -484,7 +505,6 @@ static void names_in_noise_end_the_search(void **state)
 {
 	(void)state;
 	static struct target_memory noise;
-	struct interner *interner = interner_new();
 	const struct python_layout *layout = NULL;
 	uint64_t seed = 3;
 	size_t row = 0;
@@ -500,11 +520,11 @@ static void names_in_noise_end_the_search(void **state)
 						     .thread_id = next(&seed) % 64};
 		fill(&noise, &seed);
 		noise.reads = 0;
-		(void)python_thread_name(&runtime, &noise.reader, &thread, interner);
+		char name[PYTHON_NAME_SIZE];
+		(void)python_thread_name(&runtime, &noise.reader, &thread, name);
 		assert_true(noise.reads < 10u * (1 << 17));
 		object_index_release(&active.threads);
 	}
-	interner_free(interner);
 }
 
 int main(void)
@@ -515,6 +535,7 @@ int main(void)
 		cmocka_unit_test(dicts_of_a_hostile_size_are_empty),
 		cmocka_unit_test(all_values_of_a_dict_cost_a_few_reads_each),
 		cmocka_unit_test(an_indexed_dict_may_change),
+		cmocka_unit_test(what_cannot_be_read_is_asked_for_again),
 		cmocka_unit_test(names_in_noise_end_the_search),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 #include "python/walk.h"
 
-static struct python_slice held[4];
+static struct python_native_frame held[4];
 
 /* The innermost native frame holds the address in a register. */
 static void hold(remote_addr address)
@@ -135,6 +135,112 @@ static void what_is_needed_of_the_caller_is_copied(void **state)
 	}
 }
 
+/* ---- what runs while a function is being left ---- */
+
+static bool has_shims(const struct world *world)
+{
+	return world->runtime.layout.chain != CHAIN_CFRAME;
+}
+
+/* Frame 3 has returned to frame 2, and holds its room yet; frame 4 is a destructor of its locals.
+ */
+static void leave_frame_3(struct world *world)
+{
+	const struct python_layout *layout = &world->runtime.layout;
+	const remote_addr caller = frame_at(world, 2);
+	if (has_shims(world))
+		put64(world, shim_at(2) + layout->iframe_previous, caller);
+	else
+		put64(world, frame_at(world, 4) + layout->iframe_previous, caller);
+	if (layout->chain != CHAIN_SHIM)
+		put64(world, record_at(1) + layout->cframe_current_frame, caller);
+}
+
+/* The frame has not executed its first instruction: it is hidden. */
+static void stop_before_start(struct world *world, unsigned number)
+{
+	const struct python_layout *layout = &world->runtime.layout;
+	const bool before = layout->lines == PYTHON_LINES_311 && layout->chain != CHAIN_SHIM;
+	put64(world, frame_at(world, number) + layout->iframe_instruction,
+	      world->codes[number % CODES] + layout->code_bytecode - (before ? 2 : 0));
+}
+
+static void forget_held(void)
+{
+	memcpy(held, slices, sizeof(held));
+}
+
+static void a_destructor_at_a_return_stands_on_the_caller(void **state)
+{
+	(void)state;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = next_row(&row));) {
+		struct world *world = world_of_row(layout);
+		leave_frame_3(world);
+		forget_held();
+		expect_held(world, "f5 f4 | f2 | f1 f0 ");
+		/* Whatever is held: the frame that is being left is no frame any more. */
+		make_current(world, frame_at(world, 4));
+		put64(world, TSTATE + layout->tstate_datastack_top, frame_at(world, 5));
+		hold(frame_at(world, 3));
+		expect_held(world, "f4 | f2 | f1 f0 ");
+		expect_stack(world, false, "f4 | f2 | f1 f0 ");
+		release_world(world);
+	}
+}
+
+static void a_destructor_that_has_not_begun_hides_no_caller(void **state)
+{
+	(void)state;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = next_row(&row));) {
+		struct world *world = world_of_row(layout);
+		leave_frame_3(world);
+		make_current(world, frame_at(world, 4));
+		put64(world, TSTATE + layout->tstate_datastack_top, frame_at(world, 5));
+		stop_before_start(world, 4);
+		hold(frame_at(world, 3));
+		expect_held(world, "| f2 | f1 f0 ");
+		release_world(world);
+	}
+}
+
+/* Its memory has the entry that the activation was entered by, from when it was run by that alone.
+ */
+static void a_call_not_linked_yet_is_not_taken_for_a_destructor(void **state)
+{
+	(void)state;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = next_row(&row));) {
+		struct world *world = world_of_row(layout);
+		if (has_shims(world)) {
+			link_newest(world, shim_at(2));
+			stop_before_start(world, 5);
+			hold(frame_at(world, 4));
+			expect_held(world, "f4 | f3 f2 | f1 f0 ");
+		}
+		release_world(world);
+	}
+}
+
+static void a_destructor_calls_as_others_do(void **state)
+{
+	(void)state;
+	const struct python_layout *layout;
+	for (size_t row = 0; (layout = next_row(&row));) {
+		struct world *world = world_of_row(layout);
+		const remote_addr stale[] = {0, frame_at(world, 3), frame_at(world, 2)};
+		leave_frame_3(world);
+		for (size_t i = 0; i < sizeof(stale) / sizeof(*stale); i++) {
+			link_newest(world, stale[i]);
+			stop_before_start(world, 5);
+			hold(frame_at(world, 4));
+			expect_held(world, "f4 | f2 | f1 f0 ");
+		}
+		release_world(world);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +249,10 @@ int main(void)
 		cmocka_unit_test(only_a_frame_that_fits_is_taken),
 		cmocka_unit_test(without_the_native_stack_it_is_torn),
 		cmocka_unit_test(what_is_needed_of_the_caller_is_copied),
+		cmocka_unit_test(a_destructor_at_a_return_stands_on_the_caller),
+		cmocka_unit_test(a_destructor_that_has_not_begun_hides_no_caller),
+		cmocka_unit_test(a_call_not_linked_yet_is_not_taken_for_a_destructor),
+		cmocka_unit_test(a_destructor_calls_as_others_do),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ static void a_generator_that_is_not_linked_is_torn(void **state)
 static void records_of_frame_objects_may_be_anything(void **state)
 {
 	(void)state;
-	const struct python_slice native = {.sp = STACK + 0x6000, .cfa = STACK + 0x7f00};
+	const struct python_native_frame native = {.sp = STACK + 0x6000, .cfa = STACK + 0x7f00};
 	char text[256];
 	struct world *world = world_of(10);
 	const struct python_layout *layout = &world->runtime.layout;
@@ -360,7 +360,7 @@ static void shims_below_the_stack_pointer_are_torn(void **state)
 {
 	(void)state;
 	struct world *world = world_of(13);
-	const struct python_slice above = {.sp = shim_at(2) + 0x100, .cfa = STACK + 0x7f00};
+	const struct python_native_frame above = {.sp = shim_at(2) + 0x100, .cfa = STACK + 0x7f00};
 	assert_false(python_stack_read(&world->runtime, &world->reader, TSTATE, &above, 1,
 				       world->cache, &world->stack, &world->error));
 	assert_int_equal(world->error.kind, ERROR_TORN);

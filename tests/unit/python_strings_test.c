@@ -90,6 +90,13 @@ struct string_case {
 static const uint16_t greek[] = {0x3ba, 0xd800, 0xdc00, 'x'};
 static const uint32_t snake[] = {0x1f40d, 'y', 0x110000};
 
+/* "unicode\xf0\x9f\x92\xbb.py" and others, by surrogateescape */
+static const uint16_t escaped[] = {'u', 0xdcf0, 0xdc9f, 0xdc92, 0xdcbb, '.', 'p', 'y'};
+static const uint32_t wide_escaped[] = {0x1f40d, 0xdcf0, 0xdc9f, 0xdc92, 0xdcbb, 0xdcc3};
+static const uint16_t latin[] = {'c', 0xdce9, '/', 0xdcc3, 0xe9, 0xdcc3, 0xdcbc};
+static const uint16_t no_bytes[] = {0xdc7f, 0xdc41, 0xdd00, 0xd880, 0xdcff, 0xdc80};
+static const uint16_t bad_bytes[] = {0xdcc0, 0xdcaf, 0xdced, 0xdcb2, 0xdc80, 0xdcc2, 0xdc85};
+
 static const struct string_case cases[] = {
 	{"ASCII", ASCII_STATE, 1, "Hopper.go", 9, "Hopper.go"},
 	{"empty", ASCII_STATE, 1, "", 0, ""},
@@ -99,6 +106,16 @@ static const struct string_case cases[] = {
 	{"four bytes, with no code point", COMPACT_STATE, 4, snake, 3,
 	 "\xf0\x9f\x90\x8dy\xef\xbf\xbd"},
 	{"not compact", 0, 1, "legacy\n", 7, "legacy "},
+	{"two bytes, with escaped bytes", COMPACT_STATE, 2, escaped, 8, "u\xf0\x9f\x92\xbb.py"},
+	{"the same, not compact", 0, 2, escaped, 8, "u\xf0\x9f\x92\xbb.py"},
+	{"four bytes, with escaped bytes, the last one too few", COMPACT_STATE, 4, wide_escaped, 6,
+	 "\xf0\x9f\x90\x8d\xf0\x9f\x92\xbb\xef\xbf\xbd"},
+	{"bytes that are no UTF-8, also beside text that is", COMPACT_STATE, 2, latin, 7,
+	 "c\xef\xbf\xbd/\xef\xbf\xbd\xc3\xa9\xc3\xbc"},
+	{"surrogates that stand for no byte, and bytes that are no text", COMPACT_STATE, 2,
+	 no_bytes, 6, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+	{"overlong, a surrogate, a control character", COMPACT_STATE, 2, bad_bytes, 7,
+	 "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd "},
 };
 
 static void put_state(const struct python_layout *layout, uint8_t *bytes, uint32_t state)
@@ -161,6 +178,8 @@ static void strings_that_nobody_has_read_yet_are_wide(void **state)
 		put_u64(memory->bytes, OBJECT + layout->unicode_wstr, ELSEWHERE);
 		memcpy(memory->bytes + ELSEWHERE, wide, sizeof(wide));
 		expect_text(layout, memory, "wchar_t", "t\xce\xbb\xf0\x9f\x90\x8d-1");
+		memcpy(memory->bytes + ELSEWHERE, wide_escaped, sizeof(wide));
+		expect_text(layout, memory, "wchar_t, escaped", "\xf0\x9f\x90\x8d\xf0\x9f\x92\xbb");
 	}
 	assert_int_equal(rows, 9); /* 3.3 to 3.11 */
 }
@@ -204,9 +223,7 @@ static void old_str_is_taken_for_utf8(void **state)
 	static const struct {
 		const char *bytes, *text;
 	} old[] = {
-		{"Hopper.go", "Hopper.go"},
-		{"", ""},
-		{"caf\xc3\xa9", "caf\xc3\xa9"},
+		{"Hopper.go", "Hopper.go"},	{"", ""}, {"caf\xc3\xa9", "caf\xc3\xa9"},
 		{"caf\xe9", "caf\xef\xbf\xbd"}, /* Latin-1, which nobody can know */
 		{"two\nlines", "two lines"},
 	};
@@ -250,6 +267,9 @@ static void old_unicode_has_code_units_of_either_width(void **state)
 	/* A pair, and two halves that are none: in the wrong order, and the last one alone. */
 	expect_text(&layout, memory, "narrow unicode",
 		    "\xce\xba\xf0\x9f\x90\x8dx\xef\xbf\xbd\xef\xbf\xbd");
+	/* Python 2 has no escaped bytes. */
+	put_unicode(&layout, memory->bytes, escaped, 3);
+	expect_text(&layout, memory, "no bytes", "u\xef\xbf\xbd\xef\xbf\xbd");
 	put_unicode(&layout, memory->bytes, narrow, 2);
 	expect_text(&layout, memory, "half a pair", "\xce\xba\xef\xbf\xbd");
 	put_u64(memory->bytes, OBJECT + layout.unicode_data, MEMORY);

@@ -302,7 +302,7 @@ static inline void release_world(struct world *world)
 	interner_free(world->interner);
 }
 
-static const struct python_slice slices[] = {
+static const struct python_native_frame slices[] = {
 	/* Innermost first; activation 2, a C function, activations 1 and 0. */
 	{.sp = STACK + 0x7300, .cfa = STACK + 0x7600},
 	{.sp = STACK + 0x7600, .cfa = STACK + 0x7700},

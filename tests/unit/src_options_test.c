@@ -10,6 +10,8 @@
 
 /* The commands' own files are not part of what tests are linked with. */
 #include "src/options.c"
+#include "src/pdump_options.c"
+#include "src/precord_options.c"
 
 enum { MAX_WORDS = 24 };
 
@@ -75,19 +77,19 @@ static void defaults_are_those_of_the_man_page(void **state)
 	struct words words;
 	struct options options;
 	parse_line("precord 812", &words, &options);
-	assert_int_equal(options.pid, 812);
+	assert_int_equal(options.pids[0], 812);
 	assert_null(options.command);
-	assert_false(options.native);
-	assert_false(options.native_threads);
+	assert_false(options.stacks.native);
+	assert_false(options.stacks.native_threads);
 	assert_true(options.lines);
 	assert_int_equal(options.mode, MODE_RUNNING);
-	assert_int_equal(options.join, JOIN_AUTO);
-	assert_int_equal(options.unwinder, UNWINDER_SNAPSHOT);
+	assert_int_equal(options.stacks.join, JOIN_AUTO);
+	assert_int_equal(options.stacks.unwinder, UNWINDER_SNAPSHOT);
 	assert_true(options.rate == 100);
 	assert_true(options.duration == 0);
-	assert_true(options.min_width == 0.1);
-	assert_int_equal(options.output_count, 0);
-	assert_int_equal(options.level, LOG_NORMAL);
+	assert_true(options.writing.min_width == 0.1);
+	assert_int_equal(options.writing.output_count, 0);
+	assert_int_equal(options.log.level, LOG_NORMAL);
 }
 
 static void native_threads_follow_native_unless_said_otherwise(void **state)
@@ -108,7 +110,7 @@ static void native_threads_follow_native_unless_said_otherwise(void **state)
 		struct words words;
 		struct options options;
 		parse_line(cases[i].line, &words, &options);
-		assert_int_equal(options.native_threads, cases[i].expected);
+		assert_int_equal(options.stacks.native_threads, cases[i].expected);
 	}
 }
 
@@ -125,9 +127,52 @@ static void nonblocking_goes_with_what_needs_no_registers(void **state)
 		struct words words;
 		struct options options;
 		parse_line(lines[i], &words, &options);
-		assert_true(options.nonblocking);
-		assert_false(options.native || options.native_threads);
+		assert_true(options.stacks.nonblocking);
+		assert_false(options.stacks.native || options.stacks.native_threads);
 	}
+}
+
+static void pdump_takes_any_number_of_processes(void **state)
+{
+	(void)state;
+	struct words words;
+	struct options options;
+	parse_line("pdump 7 -p 5 --pid=6 7 -s --native-processes=yes", &words, &options);
+	assert_int_equal(options.pid_count, 3);
+	assert_int_equal(options.pids[0], 7);
+	assert_int_equal(options.pids[1], 5);
+	assert_int_equal(options.pids[2], 6);
+	assert_true(options.subprocesses && options.others.native_processes);
+	parse_line("pdump a.json 7 - --merge 7.json -F", &words, &options);
+	assert_int_equal(options.pid_count, 1);
+	assert_int_equal(options.file_count, 3);
+	assert_string_equal(options.files[0], "a.json");
+	assert_string_equal(options.files[1], "-");
+	assert_string_equal(options.files[2], "7.json");
+	assert_true(options.merge && !options.lines);
+	parse_line("pdump 7", &words, &options);
+	assert_int_equal(options.pid_count, 1);
+	assert_true(options.lines && !options.merge);
+	assert_false(options.subprocesses || options.others.native_processes);
+}
+
+static void a_cgroup_stands_for_its_processes(void **state)
+{
+	(void)state;
+	struct words words;
+	struct options options;
+	static const char *const lines[] = {
+		"pdump --cgroup system.slice/x.service --merge a.json",
+		"precord --cgroup=system.slice/x.service -i -t",
+	};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		parse_line(lines[i], &words, &options);
+		assert_string_equal(options.others.cgroup, "system.slice/x.service");
+		assert_true(options.subprocesses);
+		assert_int_equal(options.pid_count, 0);
+	}
+	parse_line("precord -- ls --cgroup=x", &words, &options);
+	assert_null(options.others.cgroup);
 }
 
 static void rates_may_have_a_unit(void **state)
@@ -159,7 +204,7 @@ static void everything_behind_two_dashes_is_the_command(void **state)
 	for (size_t i = 0; i < 6; i++)
 		assert_string_equal(options.command[i], expected[i]);
 	assert_null(options.command[6]);
-	assert_int_equal(options.pid, 0);
+	assert_int_equal(options.pid_count, 0);
 	assert_true(options.duration == 2.5);
 	assert_true(options.rate == 100);
 }
@@ -170,13 +215,13 @@ static void formats_come_from_the_suffix_or_from_f(void **state)
 	struct words words;
 	struct options options;
 	parse_line("precord -o a.svg -o b.folded.gz -o c.json -o - 1", &words, &options);
-	assert_int_equal(options.output_count, 4);
-	assert_int_equal(options.outputs[0].format, OUTPUT_SVG);
-	assert_int_equal(options.outputs[1].format, OUTPUT_FOLDED);
-	assert_int_equal(options.outputs[2].format, OUTPUT_JSON);
-	assert_int_equal(options.outputs[3].format, OUTPUT_FOLDED);
+	assert_int_equal(options.writing.output_count, 4);
+	assert_int_equal(options.writing.outputs[0].format, OUTPUT_SVG);
+	assert_int_equal(options.writing.outputs[1].format, OUTPUT_FOLDED);
+	assert_int_equal(options.writing.outputs[2].format, OUTPUT_JSON);
+	assert_int_equal(options.writing.outputs[3].format, OUTPUT_FOLDED);
 	parse_line("precord -o a.strange -f json 1", &words, &options);
-	assert_int_equal(options.outputs[0].format, OUTPUT_JSON);
+	assert_int_equal(options.writing.outputs[0].format, OUTPUT_JSON);
 }
 
 static void threads_and_areas_can_be_given_again(void **state)
@@ -185,11 +230,11 @@ static void threads_and_areas_can_be_given_again(void **state)
 	struct words words;
 	struct options options;
 	parse_line("pdump --thread 5 --thread=6 --debug=unwind --debug python 1", &words, &options);
-	assert_int_equal(options.thread_count, 2);
+	assert_int_equal(options.stacks.thread_count, 2);
 	assert_true(options_thread_wanted(&options, 6));
 	assert_false(options_thread_wanted(&options, 7));
-	assert_int_equal(options.area_count, 2);
-	assert_string_equal(options.areas[1], "python");
+	assert_int_equal(options.log.area_count, 2);
+	assert_string_equal(options.log.areas[1], "python");
 	parse_line("pdump 1", &words, &options);
 	assert_true(options_thread_wanted(&options, 7));
 }
@@ -205,7 +250,30 @@ static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
 		{"pdump 0", "'0'"},
 		{"pdump -5", ""},
 		{"pdump 99999999999999999999", "not a process id"},
-		{"pdump 1 2", "only one process"},
+		{"pdump -s", "which process"},
+		{"pdump --merge", "give PIDs or files of dumps"},
+		{"pdump 1 a.json", "'a.json' is not a process id"},
+		{"pdump -", "'-' is not a process id"},
+		{"pdump 1 2x", "'2x' is not a process id"},
+		{"pdump --thread=5 1 2", "a thread is of one process"},
+		{"pdump -s --thread=5 1", "a thread is of one process"},
+		{"precord -s --thread=5 1", "a thread is of one process"},
+		{"precord --thread=5 1 2", "a thread is of one process"},
+		{"precord -s --nonblocking 1", "give that one alone, without -s"},
+		{"precord -s --nonblocking -- ls", "give that one alone, without -s"},
+		{"precord --nonblocking 1 2", "give that one alone, without the others"},
+		{"precord -s --capture=x 1", "--capture: of one process; give that one alone"},
+		{"precord --capture=x 1 2", "give that one alone, without the others"},
+		{"precord --cgroup=x --capture=x", "give that one alone, without --cgroup"},
+		{"precord --cgroup=x --nonblocking", "give that one alone, without --cgroup"},
+		{"precord --cgroup=x 1", "leave out PIDs"},
+		{"pdump --cgroup=x 1", "leave out PIDs"},
+		{"precord --cgroup=x -- ls", "leave out -- CMD"},
+		{"pdump --cgroup=x --cgroup=y", "--cgroup: one"},
+		{"pdump --cgroup=", "which?"},
+		{"pdump --cgroup", "requires an argument"},
+		{"pdump -s --native-processes=all 1", "no, yes"},
+		{"pdump -s --nonblocking --native-processes=yes 1", "native stack of a thread"},
 		{"pdump --join=magic 1", "auto, native-id, fs-base, rbx, pthread-tid"},
 		{"pdump --unwinder=x 1", "snapshot, ptrace"},
 		{"pdump --native --nonblocking 1", "native stack of a thread that runs on"},
@@ -225,8 +293,13 @@ static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
 		{"precord 5 -- ls", "not both"},
 		{"precord -o x.foo 1", ".svg"},
 		{"precord -o x 1", ".folded"},
-		{"precord -f foo 1", "svg, folded, json"},
-		{"precord --mode=cpu 1", "running, wall"},
+		{"precord -f foo 1", "folded, json"},
+		{"precord --mode=all 1", "running, wall, cpu, gil"},
+		{"precord --mode=cpu -g 1", "--mode=cpu and --gil"},
+		{"precord --mode=cpu --capture=x 1", "--mode=cpu and --capture"},
+		{"precord --open -o x.folded 1", "browser"},
+		{"precord --snapshot=0 1", "0.5 to"},
+		{"precord --focus=( 1", "--focus"},
 		{"precord -r 0 1", "0.1 to 100000"},
 		{"precord -r nan 1", "0.1 to 100000"},
 		{"precord -r 200khz 1", "0.1 to 100000"},
@@ -251,8 +324,10 @@ static void options_that_do_not_exist_yet_are_refused(void **state)
 {
 	(void)state;
 	static const char *const options[] = {
-		"-s",		"-l",	       "--locals",    "--core=x", "--watch=1",
-		"--snapshot=1", "--include=x", "--exclude=x", "--open",	  "--live",
+		"-l",
+		"--locals",
+		"--watch=1",
+		"--live",
 	};
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		char line[64], output[4096];
@@ -261,6 +336,37 @@ static void options_that_do_not_exist_yet_are_refused(void **state)
 		snprintf(line, sizeof(line), "pdump %s 1", options[i]);
 		assert_int_equal(parse_in_child(line, output, sizeof(output)), 2);
 	}
+}
+
+static void a_core_file_takes_the_place_of_a_process(void **state)
+{
+	static const char *const refused[] = {
+		"pdump --core=x -p 1",
+		"pdump --core=x a b",
+		"pdump --core=x 1",
+		"pdump --core=x -s",
+		"pdump --core=x --merge a",
+		"pdump --core=x --nonblocking",
+		"pdump --core=x --kernel",
+		"pdump --core=x --unwinder=ptrace",
+		"pdump --sysroot=/ 1",
+		"pdump --symbols=/ 1",
+		"pdump prog",
+		"precord --core=x",
+	};
+	(void)state;
+	struct options options;
+	char output[4096];
+	struct words words;
+	parse_line("pdump -n prog --core=x --sysroot=/r --symbols=/s", &words, &options);
+	assert_string_equal(options.core.path, "x");
+	assert_string_equal(options.core.program, "prog");
+	assert_string_equal(options.core.sysroot, "/r");
+	assert_string_equal(options.core.symbols, "/s");
+	assert_int_equal(options.pid_count, 0);
+	assert_int_equal(options.file_count, 0);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+		assert_int_equal(parse_in_child(refused[i], output, sizeof(output)), 2);
 }
 
 static void help_and_version_end_with_status_0(void **state)
@@ -298,8 +404,8 @@ static void the_default_file_name_is_harmless(void **state)
 		parse_line(cases[i].line, &words, &options);
 		options_add_default_output(&options, cases[i].command_line, 812, 0, text,
 					   sizeof(text));
-		assert_int_equal(options.output_count, 1);
-		assert_string_equal(options.outputs[0].path, cases[i].expected);
+		assert_int_equal(options.writing.output_count, 1);
+		assert_string_equal(options.writing.outputs[0].path, cases[i].expected);
 	}
 }
 
@@ -309,12 +415,15 @@ int main(void)
 		cmocka_unit_test(defaults_are_those_of_the_man_page),
 		cmocka_unit_test(native_threads_follow_native_unless_said_otherwise),
 		cmocka_unit_test(nonblocking_goes_with_what_needs_no_registers),
+		cmocka_unit_test(pdump_takes_any_number_of_processes),
+		cmocka_unit_test(a_cgroup_stands_for_its_processes),
 		cmocka_unit_test(rates_may_have_a_unit),
 		cmocka_unit_test(everything_behind_two_dashes_is_the_command),
 		cmocka_unit_test(formats_come_from_the_suffix_or_from_f),
 		cmocka_unit_test(threads_and_areas_can_be_given_again),
 		cmocka_unit_test(usage_errors_end_with_status_2_and_say_what_exists),
 		cmocka_unit_test(options_that_do_not_exist_yet_are_refused),
+		cmocka_unit_test(a_core_file_takes_the_place_of_a_process),
 		cmocka_unit_test(help_and_version_end_with_status_0),
 		cmocka_unit_test(the_default_file_name_is_harmless),
 	};

@@ -106,10 +106,17 @@ static void write_file(const char *folder, const char *name, const char *text)
 }
 
 /* Makes a folder with x.c and y.cc; the caller removes it. */
+/* It may also be a module's root: the folder's own path leads to itself there. */
 static inline void make_folder(char folder[64])
 {
+	char link[160];
+
 	strcpy(folder, "/tmp/symbolize_test.XXXXXX");
 	assert_non_null(mkdtemp(folder));
+	snprintf(link, sizeof(link), "%s/tmp", folder);
+	assert_int_equal(mkdir(link, 0755), 0);
+	snprintf(link, sizeof(link), "%s%s", folder, folder);
+	assert_int_equal(symlink("/", link), 0);
 	write_file(folder, "x.c", c_source);
 	write_file(folder, "y.cc", cxx_source);
 }

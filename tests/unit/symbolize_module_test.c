@@ -5,6 +5,8 @@
  */
 #include "tests/unit/symbolize_fixture.h"
 
+#include <sys/inotify.h>
+
 static char folder[64];
 
 static int set_up(void **state)
@@ -173,6 +175,31 @@ static void a_debug_file_is_found_in_the_folder_beside_and_by_path(void **state)
 	}
 }
 
+/* Beside it in our root there may be anything: the module's path is one of another root. */
+static void files_beside_a_module_of_another_root_are_not_opened(void **state)
+{
+	static const char *const commands[] = {
+		to_link,
+		/* The same by an absolute path of a .dwo, and by one beside it. */
+		"gcc -O2 -g -gsplit-dwarf -fPIC -c -o x.o x.c && gcc -shared -o full.so x.o && "
+		"strip -o x.so -K mark_outer full.so && cp full.so x.so",
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		char events[4096], path[128];
+		build("gcc", "x.c", "", commands[i]);
+		const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+		snprintf(path, sizeof(path), "%s/%s", folder, i ? "x.dwo" : "x.debug");
+		assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+		expect_all(&c_frames[1], 1, "/proc", false);
+		assert_int_equal(read(watch, events, sizeof(events)), -1);
+		/* It is found in its own. */
+		expect_all(&c_frames[1], 1, folder, true);
+		assert_true(read(watch, events, sizeof(events)) > 0);
+		close(watch);
+	}
+}
+
 /* Symbols of the dynamic table are all that is left, so no line may be told. */
 static void a_debug_file_of_another_build_is_not_believed(void **state)
 {
@@ -223,6 +250,99 @@ static void a_symbol_counts_only_where_it_covers_the_address(void **state)
 	assert_int_equal(result.function_start, mark_of("hidden"));
 	symbolizer_free(symbolizer);
 	interner_free(interner);
+}
+
+static const char openmp_source[] =
+	"static __attribute__((noipa)) void parallel_for(double *v, long n)\n"
+	"{\n"
+	"#pragma omp parallel for\n"
+	"	for (long i = 0; i < n; i++)\n"
+	"		asm volatile(\"mark_loop: nop\" : : \"r\"(v + i));\n"
+	"}\n"
+	"void use(double *v, long n) { parallel_for(v, n); }\n";
+
+/* GCC's DWARF calls them by their symbols: "_ZL12parallel_forPdl._omp_fn.0". */
+static void bodies_of_parallel_regions_are_named_after_their_functions(void **state)
+{
+	static const struct expected body = {
+		"mark_loop",
+		1,
+		{{"parallel_for [omp]", "_ZL12parallel_forPdl._omp_fn.0", "z.cc", 5}}};
+	(void)state;
+	write_file(folder, "z.cc", openmp_source);
+	build("g++", "z.cc", "-fopenmp", ":");
+	expect_all(&body, 1, NULL, true);
+	build("g++", "z.cc", "-fopenmp", "strip -g x.so");
+	expect_all(&body, 1, NULL, false);
+}
+
+/*
+ * What link-time optimization leaves beside a function's own name, which may be weak: a local
+ * alias, through which a thunk reaches it (".LTHUNK485.lto_priv.0": libparquet).
+ */
+static const struct {
+	const char *symbols; /* BINDING:TYPE:NAME, in the order of the symbol table */
+	const char *name;
+} aliases[] = {
+	{"weak:function:own local:function:.LTHUNK485.lto_priv.0", "own"},
+	{"local:function:.LTHUNK485.lto_priv.0 weak:function:own", "own"},
+	{"local:function:.LTHUNK1.lto_priv.0 local:function:own.lto_priv.0", "own"},
+	{"local:function:.LTHUNK1.lto_priv.0 globl:notype:_own", "_own"},
+	{"local:function:.LTHUNK1.lto_priv.0", NULL},
+	{"local:notype:.annobin_own.c local:function:.L5", NULL},
+	{"local:function:.helper weak:notype:own", "own"},
+	{"local:function:.helper", ".helper"},
+	{"weak:function:own local:function:own.localalias", "own"},
+	{"local:function:__GI_own globl:function:own", "own"},
+};
+
+static void add_alias(FILE *source, const char *symbol, bool sized)
+{
+	char binding[16], type[16], name[64];
+
+	assert_int_equal(sscanf(symbol, "%15[^:]:%15[^:]:%63s", binding, type, name), 3);
+	if (strcmp(binding, "local"))
+		fprintf(source, ".%s %s\n", binding, name);
+	fprintf(source, ".type %s, @%s\n.set %s, mark_here\n", name, type, name);
+	if (sized)
+		fprintf(source, ".size %s, 3\n", name);
+}
+
+static void expect_alias(const char *symbols, const char *name, bool sized)
+{
+	char path[128], words[256], *rest = NULL;
+	struct symbolize_result result;
+
+	snprintf(path, sizeof(path), "%s/alias.s", folder);
+	FILE *source = fopen(path, "w");
+	assert_non_null(source);
+	fputs(".text\n.cfi_startproc\nmark_here: nop\n nop\n ret\n.cfi_endproc\n", source);
+	snprintf(words, sizeof(words), "%s", symbols);
+	for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		add_alias(source, word, sized);
+	fclose(source);
+	assert_int_equal(shell("cd '%s' && gcc -shared -nostdlib -Wa,-L -o full.so alias.s && "
+			       "objcopy -N mark_here full.so x.so",
+			       folder),
+			 0);
+	struct interner *interner = interner_new();
+	snprintf(path, sizeof(path), "%s/x.so", folder);
+	struct symbolizer *symbolizer = open_module(interner, NULL, path);
+	symbolize_pc(symbolizer, mark_of("mark_here"), true, &result);
+	if (!name != !result.count || (name && strcmp(name, result.frames[0].name)))
+		fail_msg("%s: %s", symbols, result.count ? result.frames[0].name : "no name");
+	assert_true(result.has_function);
+	symbolizer_free(symbolizer);
+	interner_free(interner);
+}
+
+static void aliases_that_tools_make_lose_to_the_authors_names(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(*aliases); i++) {
+		expect_alias(aliases[i].symbols, aliases[i].name, true);
+		expect_alias(aliases[i].symbols, aliases[i].name, false);
+	}
 }
 
 static void bytes_without_section_headers_are_symbolized_as_far_as_they_go(void **state)
@@ -310,8 +430,11 @@ int main(void)
 		cmocka_unit_test(functions_inlines_and_lines_are_found_however_they_are_shipped),
 		cmocka_unit_test(cxx_names_have_namespaces_and_arguments_but_no_parameters),
 		cmocka_unit_test(a_debug_file_is_found_in_the_folder_beside_and_by_path),
+		cmocka_unit_test(files_beside_a_module_of_another_root_are_not_opened),
 		cmocka_unit_test(a_debug_file_of_another_build_is_not_believed),
 		cmocka_unit_test(a_symbol_counts_only_where_it_covers_the_address),
+		cmocka_unit_test(bodies_of_parallel_regions_are_named_after_their_functions),
+		cmocka_unit_test(aliases_that_tools_make_lose_to_the_authors_names),
 		cmocka_unit_test(bytes_without_section_headers_are_symbolized_as_far_as_they_go),
 		cmocka_unit_test(the_module_that_is_open_is_not_opened_again),
 		cmocka_unit_test(what_is_not_an_elf_file_is_refused),

@@ -134,8 +134,8 @@ static bool same_level(const struct symbolize_frame *frame, const struct level *
 	const size_t size = strcspn(name, ".");
 
 	file = file ? file + 1 : frame->file ? frame->file : "??";
-	return !strncmp(name, level->name, size) && frame->line == level->line &&
-	       (!strcmp(file, level->file) || !frame->line);
+	return strncmp(name, level->name, size) == 0 && frame->line == level->line &&
+	       (strcmp(file, level->file) == 0 || !frame->line);
 }
 
 static void addr2line_agrees_on_every_seventh_address(void **state)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel copies of a thread for us, in an interrupt of its CPU and as it leaves that, and when nothing. */
+/* What the kernel copies of a thread for us, in an interrupt of its CPU and as it leaves that, and
+ * when nothing. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -18,6 +19,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "target/switch_log.h"
+#include "target/copier.h"
 #include "target/target.h"
 
 enum { ENOUGH = 200, TRIES = 20000, WORDS = 512, RED_ZONE = 128, LOOP_SIZE = 16 };
@@ -58,18 +61,19 @@ static void run(struct facts *facts)
 	for (size_t i = 0; i < WORDS; i++)
 		facts->words[i] = i; /* so that they are in its memory */
 	facts->stack_end = (uint64_t)(uintptr_t)(words + 4);
-	__asm__ volatile("movq %[known], %%r15\n"
-			 "leaq 1f(%%rip), %%rcx\n"
-			 "movq %%rcx, %c[loop](%[facts])\n"
-			 "xorl %%ecx, %%ecx\n"
-			 "1: incq %%rcx\n"
-			 "movq %%rcx, (%[facts])\n"
-			 "movq %%rcx, 8(%[facts])\n"
-			 "jmp 1b\n"
-			 :
-			 : [known] "r"(R15), [facts] "r"(facts),
-			   [loop] "i"(offsetof(struct facts, loop)), "m"(words)
-			 : "rcx", "r15", "memory");
+	__asm__ volatile(
+		"movq %[known], %%r15\n"
+		"leaq 1f(%%rip), %%rcx\n"
+		"movq %%rcx, %c[loop](%[facts])\n"
+		"xorl %%ecx, %%ecx\n"
+		"1: incq %%rcx\n"
+		"movq %%rcx, (%[facts])\n"
+		"movq %%rcx, 8(%[facts])\n"
+		"jmp 1b\n"
+		:
+		: [known] "r"(R15), [facts] "r"(facts), [loop] "i"(offsetof(struct facts, loop)),
+		  "m"(words)
+		: "rcx", "r15", "memory");
 	abort();
 }
 
@@ -192,11 +196,17 @@ static void check_copy(const struct runner *runner)
 	read_range(runner, 1, words, sizeof(words));
 	for (size_t i = 0; i < WORDS; i++)
 		assert_int_equal(words[i], i);
-	const struct copier_span stack = copier_stack(runner->copier);
+	const struct copier_span stack = copier_stack(runner->copier, &registers);
 	assert_int_equal(stack.range.address, registers.value[REGISTER_RSP] - RED_ZONE);
 	assert_int_equal(stack.range.address + stack.range.size, runner->facts->stack_end);
 	memcpy(&guard, stack.bytes + stack.range.size - 8, 8);
 	assert_int_equal(guard, GUARD);
+	assert_true(copier_is_untouched(runner->copier));
+	/* As long as the registers say that were read: these may be another thread's by now. */
+	registers.value[REGISTER_RSP] += 8;
+	assert_int_equal(copier_stack(runner->copier, &registers).range.size, stack.range.size - 8);
+	registers.value[REGISTER_RSP] = stack.range.address - LARGE;
+	assert_int_equal(copier_stack(runner->copier, &registers).range.size, 0);
 }
 
 /* ---- in an interrupt ---- */
@@ -441,17 +451,10 @@ static void one_copier_serves_several_threads(void **state)
 	teardown(&runner);
 }
 
-/* Everything again, where our process numbers are not the kernel's own. */
-static void in_a_namespace_of_its_own_it_is_the_same(void **state)
+/* The exit status of a program, by unshare(1) in a namespace of its own; says nothing. */
+static int status_in_a_namespace(const char *program)
 {
-	(void)state;
-	char path[PATH_MAX] = "";
 	int status;
-	if (getenv(INNER))
-		return;
-	if (geteuid() != 0)
-		skip_because("needs root, for a namespace of its own");
-	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
 	const pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -459,12 +462,28 @@ static void in_a_namespace_of_its_own_it_is_the_same(void **state)
 		const int nowhere = open("/dev/null", O_WRONLY); /* what passes counts once */
 		dup2(nowhere, STDOUT_FILENO);
 		dup2(nowhere, STDERR_FILENO);
-		execlp("unshare", "unshare", "--pid", "--fork", "--mount-proc", path, (char *)NULL);
+		execlp("unshare", "unshare", "--pid", "--fork", "--mount-proc", program,
+		       (char *)NULL);
 		_exit(127);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	return WEXITSTATUS(status);
+}
+
+/* Everything again, where our process numbers are not the kernel's own. */
+static void in_a_namespace_of_its_own_it_is_the_same(void **state)
+{
+	(void)state;
+	char path[PATH_MAX] = "";
+	if (getenv(INNER))
+		return;
+	if (geteuid() != 0)
+		skip_because("needs root, for a namespace of its own");
+	if (status_in_a_namespace("true") != 0)
+		skip_because("unshare(1) is refused a namespace of its own, with its own /proc");
+	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+	assert_int_equal(status_in_a_namespace(path), 0);
 }
 
 int main(void)

@@ -235,6 +235,7 @@ static void stat_is_counted_from_the_last_parenthesis(void **state)
 				   "21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40";
 	assert_true(proc_parse_stat(text, &stat));
 	assert_int_equal(stat.state, 'Z');
+	assert_int_equal(stat.cpu_ticks, 14 + 15);
 	assert_int_equal(stat.start_time, 22);
 	assert_int_equal(stat.start_code, 26);
 	assert_int_equal(stat.start_stack, 28);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "target/switch_log.h"
 #include "target/target.h"
 
 enum {
@@ -150,6 +151,42 @@ static void a_thread_that_lost_its_cpu_stands_still(void **state)
 	end(pid);
 }
 
+/* Each switch since that one, in turns: it got its CPU, it lost it. */
+static void all_switches_since_one_are_told(void **state)
+{
+	(void)state;
+	struct thread_change changes[8];
+	struct target *target;
+	bool all = false;
+	const pid_t pid = start(true);
+	assert_true(target_open(pid, &target, NULL));
+	struct switch_log *log = open_log(target);
+	struct thread_switch first = next_switch(log), last = first;
+	assert_int_equal(switch_log_since(log, first.position, changes, 8, &all), 0);
+	assert_true(all);
+	while (first.position - last.position < 2 * SWITCH_LOG_BYTES)
+		last = next_switch(log);
+	/* While we are awake it has no CPU. */
+	const size_t count = switch_log_since(log, first.position, changes, 8, &all);
+	assert_true(all && count >= 4 && count % 2 == 0);
+	assert_int_equal(changes[0].time_ns, last.time_ns);
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t before_ns = i + 1 < count ? changes[i + 1].time_ns : first.time_ns;
+		assert_int_equal(changes[i].on_cpu, i % 2);
+		assert_true(changes[i].runnable && changes[i].time_ns >= before_ns);
+	}
+	assert_int_equal(switch_log_since(log, first.position, changes, 3, &all), 3);
+	assert_false(all);
+	/* What the log has no room for. */
+	while (first.position - switch_log_position(log) < 40 * SWITCH_LOG_BYTES)
+		rest();
+	assert_true(switch_log_since(log, first.position, changes, 8, &all) <= 8);
+	assert_false(all);
+	end(pid);
+	switch_log_close(log);
+	target_free(target);
+}
+
 static void a_blocked_thread_is_not_runnable(void **state)
 {
 	(void)state;
@@ -243,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_lost_its_cpu_stands_still),
+		cmocka_unit_test(all_switches_since_one_are_told),
 		cmocka_unit_test(a_blocked_thread_is_not_runnable),
 		cmocka_unit_test(only_so_many_are_open),
 		cmocka_unit_test(without_the_right_it_is_denied),

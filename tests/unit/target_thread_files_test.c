@@ -59,7 +59,7 @@ static int look_at_all(pid_t parent)
 		uint64_t runs;
 		if (!target_thread_wait(files[i], &wait, NULL) ||
 		    !target_thread_runs(files[i], &runs, NULL) || !target_thread_state(files[i]) ||
-		    !target_thread_read(target, tids[i], &thread) || thread.tid != tids[i])
+		    !target_thread_read(target, tids[i], &thread, NULL) || thread.tid != tids[i])
 			return 5;
 	}
 	if (count_open() - before > DESCRIPTORS / 2)

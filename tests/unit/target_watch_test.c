@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "target/target.h"
+#include "target/tracer.h"
+#include "target/watch.h"
 
 static const uint64_t DEADLINE_NS = 30000000000;
 

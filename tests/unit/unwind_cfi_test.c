@@ -147,6 +147,133 @@ static void programs_are_judged(void **state)
 	}
 }
 
+/* As glibc's __longjmp has it. */
+static const struct program leaps = {
+	USUAL, FDE(DW_CFA_advance_loc | 51, DW_CFA_def_cfa, 5, 0, DW_CFA_register, 7, 8, DW_CFA_register,
+		   6, 9, DW_CFA_register, 16, 1, DW_CFA_offset | 3, 0, DW_CFA_offset_extended_sf, 12,
+		   0x7e),
+};
+
+static bool is_moved(const struct program *program, remote_addr address, struct cfi_rules *rules)
+{
+	struct builder built;
+	struct cfi_fde fde = {0};
+	size_t next;
+	const size_t at = build(&built, program);
+	const struct cfi_section section = { .bytes = built.bytes, .size = built.size,
+					     .start = SECTION };
+	assert_int_equal(cfi_read(&section, at, &fde, &next), CFI_FDE);
+	return cfi_moved_sp(&section, &fde, address, rules);
+}
+
+static void where_sp_is_in_a_register_the_rules_are_read(void **state)
+{
+	static const struct program others[] = {
+		{ USUAL, FDE(DW_CFA_nop) },
+		{ USUAL, FDE(DW_CFA_register, 7, 8, DW_CFA_undefined, 16) },
+		{ USUAL, FDE(DW_CFA_register, 7, 40) },
+		{ USUAL, FDE(DW_CFA_register, 40, 8) },
+		{ USUAL, FDE(DW_CFA_register, 7, 8, DW_CFA_remember_state) },
+		{ USUAL, FDE(DW_CFA_register, 7, 8, DW_CFA_register, 3) },
+	};
+	struct cfi_rules rules;
+	(void)state;
+	assert_false(is_moved(&leaps, CODE + 50, &rules));
+	assert_true(is_moved(&leaps, CODE + 51, &rules));
+	assert_int_equal(rules.cfa_register, REGISTER_RDI);
+	assert_int_equal(rules.cfa_offset, 0);
+	assert_int_equal(rules.where[REGISTER_RIP], CFI_IN_REGISTER);
+	assert_int_equal(rules.value[REGISTER_RIP], REGISTER_RDX);
+	assert_int_equal(rules.value[REGISTER_RSP], REGISTER_R8);
+	assert_int_equal(rules.where[REGISTER_R12], CFI_AT_CFA);
+	assert_int_equal(rules.value[REGISTER_R12], 16);
+	assert_int_equal(rules.where[REGISTER_R13], CFI_SAME);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(is_moved(&others[i], CODE, &rules));
+}
+
+/* A CIE "zL" with the given encoding, so that addresses of code have 8 bytes; the FDE says where. */
+static void where_exceptions_land_is_read(void **state)
+{
+	static const struct {
+		uint8_t encoding, size, augmentation[5];
+		remote_addr lsda;
+	} cases[] = {
+		{ DW_EH_PE_pcrel | DW_EH_PE_sdata4, 4, { 0, 0x10, 0, 0 }, SECTION + 0x2d + 0x1000 },
+		{ DW_EH_PE_udata4, 4, { 0, 0x10, 0, 0 }, 0x1000 },
+		{ DW_EH_PE_pcrel | DW_EH_PE_sdata4, 4, { 0 }, 0 },
+		{ DW_EH_PE_omit, 0, { 0 }, 0 },
+		/* What we do not follow is none; the rest of the entry is as good as ever. */
+		{ DW_EH_PE_indirect | DW_EH_PE_pcrel | DW_EH_PE_sdata4, 4, { 0, 0x10, 0, 0 }, 0 },
+		{ DW_EH_PE_datarel | DW_EH_PE_sdata4, 4, { 0, 0x10, 0, 0 }, 0 },
+		{ DW_EH_PE_udata4, 3, { 0, 0x10, 0 }, 0 },
+		{ DW_EH_PE_absptr, 4, { 0, 0x10, 0, 0 }, 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const uint8_t cie[] = { 1, 'z', 'L', 0, 1, 0x78, 16, 1, cases[i].encoding, DW_CFA_def_cfa,
+					7, 8 };
+		const uint64_t code[] = { CODE, CODE_SIZE };
+		struct builder built = { .size = 0 };
+		struct cfi_fde fde;
+		size_t next;
+		put32(&built, 4 + sizeof(cie));
+		put32(&built, 0);
+		put(&built, cie, sizeof(cie));
+		const size_t at = built.size;
+		put32(&built, 4 + 16 + 1 + cases[i].size + 1);
+		put32(&built, at + 4);
+		put(&built, code, sizeof(code));
+		put(&built, &cases[i].size, 1);
+		put(&built, cases[i].augmentation, cases[i].size);
+		put(&built, "", 1);
+		const struct cfi_section section = { .bytes = built.bytes, .size = built.size,
+						     .start = SECTION };
+		assert_int_equal(cfi_read(&section, at, &fde, &next), CFI_FDE);
+		assert_int_equal(next, built.size);
+		assert_int_equal(fde.start, CODE);
+		assert_int_equal(fde.program_end - fde.program, 1);
+		assert_int_equal(fde.lsda, cases[i].lsda);
+	}
+}
+
+static bool read_arguments(const struct program *program, struct cfi_arguments *rows, size_t *count)
+{
+	struct builder built;
+	struct cfi_fde fde = {0};
+	size_t next;
+	const size_t at = build(&built, program);
+	const struct cfi_section section = { .bytes = built.bytes, .size = built.size,
+					     .start = SECTION };
+	assert_int_equal(cfi_read(&section, at, &fde, &next), CFI_FDE);
+	return cfi_arguments(&section, &fde, rows, count);
+}
+
+static void arguments_on_the_stack_are_counted(void **state)
+{
+	static const struct program pushes = {
+		USUAL, FDE(DW_CFA_advance_loc | 2, DW_CFA_def_cfa_offset, 32, DW_CFA_GNU_args_size, 16,
+			   DW_CFA_remember_state, DW_CFA_advance_loc1, 5, DW_CFA_GNU_args_size, 0x80, 1,
+			   DW_CFA_advance_loc2, 1, 1, DW_CFA_restore_state, DW_CFA_advance_loc4, 1, 0, 0, 0,
+			   DW_CFA_GNU_args_size, 0) };
+	static const struct program none = { USUAL, FDE(DW_CFA_nop) };
+	static const struct program odd = { USUAL, FDE(DW_CFA_GNU_args_size, 16, 0x3b) };
+	struct cfi_arguments rows[CFI_ARGUMENTS_LIMIT];
+	size_t count;
+	(void)state;
+	assert_true(read_arguments(&none, rows, &count));
+	assert_int_equal(count, 0);
+	assert_false(read_arguments(&odd, rows, &count));
+	assert_true(read_arguments(&pushes, rows, &count));
+	assert_int_equal(count, 3);
+	assert_int_equal(rows[0].start, CODE + 2);
+	assert_int_equal(rows[0].bytes, 16);
+	assert_int_equal(rows[1].start, CODE + 7);
+	assert_int_equal(rows[1].bytes, 128);
+	assert_int_equal(rows[2].start, CODE + 265);
+	assert_int_equal(rows[2].bytes, 0);
+}
+
 /* Cut anywhere, it is read as far as it goes and no further (the sanitizer sees to that). */
 static void a_section_may_end_anywhere(void **state)
 {
@@ -200,9 +327,17 @@ static void damage(uint8_t *bytes, const struct module *module, unsigned short *
 	}
 }
 
+/* Each leads through hundreds of functions that are then decoded: all with ALL=1. */
+static int threads_in_damaged(void)
+{
+	const char *const all = getenv("ALL");
+	return all && strcmp(all, "1") == 0 ? 50 : 2;
+}
+
 static void unwind_damaged(const uint8_t *bytes, size_t size, unsigned short *seed)
 {
 	enum { BIAS = 0x7f0000000000 };
+	const int threads = threads_in_damaged();
 	struct module_table table;
 	struct module *module;
 	module_table_init(&table);
@@ -217,12 +352,13 @@ static void unwind_damaged(const uint8_t *bytes, size_t size, unsigned short *se
 		module_table_set_mappings(&table, &mapping, 1);
 		unwind_stack_init(&stack);
 		struct unwinder *const unwinder = unwinder_new(&table);
-		for (int i = 0; i < 50; i++) {
+		for (int i = 0; i < threads; i++) {
 			for (int r = 0; r < REGISTER_COUNT; r++)
 				registers.value[r] = 0x7ffd00000000 + nrand48(seed) % 4096 * 8;
 			registers.value[REGISTER_RIP] = noise.code + nrand48(seed) % text->size;
-			assert_true(unwind_thread(unwinder, &registers, &noise.reader, &stack,
-						  NULL));
+			const struct unwind_request request = { .registers = &registers,
+								.memory = &noise.reader };
+			assert_true(unwind_thread(unwinder, &request, &stack, NULL));
 			assert_true(stack.count > 0);
 		}
 		unwind_stack_release(&stack);
@@ -257,6 +393,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(programs_are_judged),
+		cmocka_unit_test(where_sp_is_in_a_register_the_rules_are_read),
+		cmocka_unit_test(where_exceptions_land_is_read),
+		cmocka_unit_test(arguments_on_the_stack_are_counted),
 		cmocka_unit_test(a_section_may_end_anywhere),
 		cmocka_unit_test(a_damaged_file_does_no_harm),
 	};

@@ -29,8 +29,8 @@ static void expect_same(remote_addr address)
 	assert_ptr_equal(row->section, alone->section);
 	if (row->kind != ROW_FOUND)
 		return;
-	assert_int_equal(unwinder->state_size, anew->state_size);
-	assert_memory_equal(row->state, alone->state, anew->state_size);
+	assert_int_equal(unwinder->store.state_size, anew->store.state_size);
+	assert_memory_equal(row->state, alone->state, anew->store.state_size);
 	assert_ptr_equal(row_find(unwinder, address), row);
 }
 
@@ -47,15 +47,15 @@ static void rows_hold_for_all_of_their_addresses(void **state)
 		expect_same(area - AREA / 2 + (remote_addr)(nrand48(seed) % AREA));
 	}
 	/* Most have been found without making a row. */
-	assert_true(unwinder->row_count < LOOKS / 4);
-	assert_true(unwinder->range_count > 100);
+	assert_true(unwinder->store.row_count < LOOKS / 4);
+	assert_true(unwinder->store.range_count > 100);
 }
 
 static void rows_are_made_anew_after_a_flush(void **state)
 {
 	(void)state;
 	rows_flush(unwinder);
-	assert_int_equal(unwinder->range_count, 0);
+	assert_int_equal(unwinder->store.range_count, 0);
 	expect_same((uintptr_t)qsort);
 	expect_same((uintptr_t)qsort + 1);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/parser_thread.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "base/errand.h"
+
+static struct {
+	bool made;
+	enum sandbox_kind kind;
+	struct sandbox_user user;
+} plan;
+
+bool parser_thread_plan(enum sandbox_kind kind, struct sandbox_user user)
+{
+	plan.kind = kind;
+	plan.user = user;
+	plan.made = errand_begin();
+	return plan.made;
+}
+
+void parser_thread_enter(void)
+{
+	if (!plan.made || errand_is_needed())
+		return;
+	errand_forgo();
+	sandbox_enter(plan.kind, plan.user);
+}
+
+void parser_thread_enter_alone(void)
+{
+	if (plan.made)
+		sandbox_enter(plan.kind, plan.user);
+	plan.made = false;
+}
+
+struct parsing {
+	void (*work)(void *context);
+	void *context;
+};
+
+static void *parse(void *argument)
+{
+	const struct parsing *parsing = argument;
+	parser_thread_enter();
+	parsing->work(parsing->context);
+	return NULL;
+}
+
+void parser_thread_run(void (*work)(void *context), void *context)
+{
+	struct parsing parsing = {work, context};
+	pthread_t thread;
+	if (!plan.made || errand_is_needed() || pthread_create(&thread, NULL, parse, &parsing))
+		work(context);
+	else
+		pthread_join(thread, NULL);
+}

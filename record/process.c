@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A target and its decoder: what the decoder asks of the process is answered here, and kept where
+ * raw samples are captured.
+ */
+#include "record/process.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "record/internal.h"
+#include "target/core.h"
+
+static const uint64_t REFRESH_NS = 1000000000;	     /* libraries come and go */
+static const uint64_t REFRESH_SOON_NS = 2000000;     /* an unknown address: look at once ... */
+static const uint64_t REFRESH_USELESS_NS = 50000000; /* ... unless that did not help just now */
+enum { SHARE = 8 }; /* a refresh has one part in so many of the time */
+
+static bool is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
+{
+	uint64_t interval = REFRESH_NS;
+	if (target_is_core(process->target) ||
+	    (atomic_load(&process->ending) && process->refreshed_ns))
+		return false;
+	if (reason == REFRESH_STACK_END)
+		interval = REFRESH_SOON_NS;
+	else if (reason == REFRESH_UNKNOWN_CODE)
+		interval = process->refreshed_ns - process->useless_ns < REFRESH_USELESS_NS
+				   ? REFRESH_USELESS_NS
+				   : REFRESH_SOON_NS;
+	if (interval < SHARE * process->refresh_cost_ns)
+		interval = SHARE * process->refresh_cost_ns;
+	return now - process->refreshed_ns >= interval;
+}
+
+/* *changed: the table is another one than before. */
+static bool read_modules(struct process *process, bool *changed, struct error *error)
+{
+	struct module_table *modules = decoder_modules(process->decoder);
+	process->refreshed_ns = clock_now_ns();
+	const bool well = module_table_refresh(modules, process->target, changed, error);
+	process->refresh_cost_ns = clock_now_ns() - process->refreshed_ns;
+	if (!well)
+		return false;
+	if (process->capture)
+		capture_modules(process->capture, modules);
+	return true;
+}
+
+static bool refresh_modules(void *context, struct module_table *modules, enum refresh_reason reason)
+{
+	struct process *process = context;
+	struct error error;
+	bool changed = false;
+	if (is_due(process, reason, clock_now_ns()) && !read_modules(process, &changed, &error))
+		log_debug("sample", "cannot read the mappings: %s", error.message);
+	if (reason == REFRESH_REGULAR)
+		module_table_follow_jit(modules);
+	if (reason == REFRESH_UNKNOWN_CODE && !changed)
+		process->useless_ns = process->refreshed_ns;
+	return changed;
+}
+
+static bool refresh_threads(void *context, const struct python_runtime *runtime, struct join *join)
+{
+	const struct process *process = context;
+	return join_refresh(join, runtime, process->target, NULL);
+}
+
+static void open_target(struct process *process, struct target *target)
+{
+	memset(process, 0, sizeof(*process));
+	process->target = target;
+	process->found.root = PROFILE_NONE;
+	process->found.timeline = TIMELINE_NONE;
+	pthread_mutex_init(&process->opening, NULL);
+	process->source = (struct decoder_source){
+		.context = process,
+		.refresh_modules = refresh_modules,
+		.refresh_threads = refresh_threads,
+		.code = target_memory(process->target),
+		.target = process->target,
+	};
+	threads_init(&process->threads, process);
+	process->taker.target = process->target;
+	process->taker.known = python_known_codes_new();
+}
+
+bool process_open_bare(struct process *process, pid_t pid, struct error *error)
+{
+	struct target *target;
+	memset(process, 0, sizeof(*process));
+	if (!target_open(pid, &target, error))
+		return false;
+	open_target(process, target);
+	return true;
+}
+
+void process_need_decoder(struct process *process, const struct decode_options *options,
+			  struct interner *strings)
+{
+	if (!process->decoder)
+		process->decoder = decoder_new(options, &process->source, strings);
+	decoder_modules(process->decoder)->hurry = &process->ending;
+}
+
+bool process_open(struct process *process, pid_t pid, const struct decode_options *options,
+		  struct interner *strings, struct error *error)
+{
+	if (!process_open_bare(process, pid, error))
+		return false;
+	process_need_decoder(process, options, strings);
+	return true;
+}
+
+void process_open_target(struct process *process, struct target *target,
+			 const struct decode_options *options, struct interner *strings)
+{
+	open_target(process, target);
+	process_need_decoder(process, options, strings);
+}
+
+bool process_open_again(struct process *process, pid_t pid, struct error *error)
+{
+	struct target *fresh;
+	if (!target_open(pid, &fresh, error))
+		return false;
+	target_replace(process->target, fresh);
+	threads_release(&process->threads);
+	process->refreshed_ns = process->useless_ns = 0;
+	process->opened_ns = process->met_ns = 0;
+	process->found.root = PROFILE_NONE;
+	process->found.timeline = TIMELINE_NONE;
+	process->given = false;
+	process->taker.runtime = NULL;
+	process->taker.join.valid = false;
+	process->taker.main_stack_end = 0;
+	process->taker.early = (struct early_name){0};
+	process->tick = (struct process_tick){0};
+	atomic_store(&process->news.main_stack_end, 0);
+	atomic_fetch_add(&process->news.epoch, 1);
+	return true;
+}
+
+void process_set_options(struct process *process, const struct session_options *options,
+			 struct copy_means *means)
+{
+	struct taker *taker = &process->taker;
+	taker->means = means;
+	taker->options = (struct copy_options){
+		.stop = options->stop,
+		.rate = options->rate,
+		.kernel = options->kernel,
+		.names = options->by_thread || options->timed || options->capture,
+	};
+	join_init(&taker->join, options->join);
+	if (options->nonblocking)
+		taker->unstopped = unstopped_new();
+	if (options->native && options->unwinder == UNWINDER_PTRACE)
+		taker->unwinder = unwinder_new_ptrace();
+}
+
+void process_release(struct process *process)
+{
+	threads_release(&process->threads);
+	join_release(&process->taker.join);
+	python_known_codes_free(process->taker.known);
+	unstopped_free(process->taker.unstopped);
+	unwinder_free(process->taker.unwinder);
+	watcher_free(process->watcher);
+	resolver_free(process->found.resolver);
+	profile_release(&process->found.raw);
+	leaves_release(&process->found.leaves);
+	thread_roots_release(&process->found.roots);
+	decoder_free(process->decoder);
+	target_free(process->target);
+	if (process->target)
+		pthread_mutex_destroy(&process->opening);
+}
+
+void process_set_capture(struct process *process, struct capture *capture)
+{
+	const struct memory_reader *memory = target_memory(process->target);
+	process->capture = capture;
+	process->source.code = capture ? capture_code(capture, memory) : memory;
+}
+
+bool process_refresh(struct process *process, struct error *error)
+{
+	return read_modules(process, NULL, error);
+}
+
+/* Through a recording reader when raw samples are captured: replay reads the same memory. */
+bool process_open_python(struct process *process, struct error *error)
+{
+	if (!process->capture)
+		return decoder_open_python(process->decoder, target_memory(process->target), error);
+	struct raw_sample *memory = raw_sample_new();
+	memory->live = process->target;
+	const bool well = decoder_open_python(process->decoder, &memory->reader, error);
+	if (well)
+		capture_runtime(process->capture, memory);
+	raw_sample_free(memory);
+	return well;
+}
+
+remote_addr process_main_stack_end(const struct process *process)
+{
+	enum { BEYOND = 128 }; /* bytes that an unwinder may look at above the outermost frame */
+	const remote_addr end = target_start_stack(process->target) + BEYOND;
+	const struct module_table *modules = decoder_modules(process->decoder);
+	for (size_t i = 0; i < modules->mapping_count; i++) {
+		const struct mapping *mapping = &modules->mappings[i];
+		if (strcmp(mapping->path, "[stack]") == 0)
+			return mapping->start < end && end < mapping->end ? end : mapping->end;
+	}
+	return 0;
+}

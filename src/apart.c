@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/apart.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/broker.h"
+#include "base/broker_judge.h"
+#include "base/log.h"
+#include "base/parser_thread.h"
+#include "base/sandbox.h"
+#include "src/signals.h"
+#include "src/user.h"
+
+static void add(const char ***paths, size_t *count, const char *path)
+{
+	if (path && strcmp(path, "-") != 0)
+		(*paths)[(*count)++] = path;
+}
+
+/* All that the command line names. */
+static void list_given(const struct apart *apart, struct broker_rules *rules)
+{
+	const struct options *options = apart->options;
+	const struct target_core_options *core = &options->core;
+	enum { OTHERS = 8 };
+	const size_t most = options->file_count + apart->input_count + OTHERS;
+	rules->given = alloc_zeroed(most, sizeof(*rules->given));
+	for (size_t i = 0; i < options->file_count; i++)
+		add(&rules->given, &rules->given_count, options->files[i]);
+	for (size_t i = 0; i < apart->input_count; i++)
+		add(&rules->given, &rules->given_count, apart->inputs[i]);
+	add(&rules->given, &rules->given_count, core->path);
+	add(&rules->given, &rules->given_count, core->program);
+	add(&rules->given, &rules->given_count, core->sysroot);
+	add(&rules->given, &rules->given_count, core->symbols);
+	add(&rules->given, &rules->given_count, apart->symbols);
+	rules->outputs = alloc_zeroed(OPTIONS_MAX_OUTPUTS + 1, sizeof(*rules->outputs));
+	add(&rules->outputs, &rules->output_count, options->writing.capture);
+	for (size_t i = 0; i < options->writing.output_count; i++)
+		add(&rules->outputs, &rules->output_count, options->writing.outputs[i].path);
+}
+
+static bool start_broker(const struct apart *apart)
+{
+	static struct broker_rules rules;
+	if (apart->options->log.no_sandbox)
+		return false;
+	tzset(); /* reads a file */
+	rules = (struct broker_rules){
+		.user = user_invoking(), .finish = apart->finish, .context = apart->context};
+	list_given(apart, &rules);
+	if (broker_judge_start(&rules))
+		return true;
+	log_verbose("files are read with all rights: %s", strerror(errno));
+	return false;
+}
+
+void apart_begin(const struct apart *apart)
+{
+	if (start_broker(apart))
+		sandbox_enter(apart->fetches ? SANDBOX_FETCHES : SANDBOX_NO_FILES,
+			      user_of_parsing());
+}
+
+void apart_begin_live(const struct apart *apart)
+{
+	const enum sandbox_kind kind = apart->fetches ? SANDBOX_FETCHES : SANDBOX_NO_FILES;
+	if (start_broker(apart) && !parser_thread_plan(kind, user_of_parsing()))
+		log_verbose("files are parsed with all rights: %s", strerror(errno));
+}
+
+static void *pass_on(void *context)
+{
+	const sigset_t *signals = context;
+	int number;
+	for (;;)
+		if (sigwait(signals, &number) == 0)
+			broker_hurry();
+	return NULL;
+}
+
+/* Signals that end what the broker does are sent to us. */
+static void ask_to_finish(void)
+{
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+	static sigset_t signals;
+	const struct broker_request request = {.op = BROKER_FINISH};
+	pthread_t waits;
+	sigemptyset(&signals);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
+		if (!signals_ignored(ending[i]))
+			sigaddset(&signals, ending[i]);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	if (pthread_create(&waits, NULL, pass_on, &signals) == 0)
+		pthread_detach(waits);
+	(void)broker_ask(&request, -1, NULL);
+}
+
+void apart_finish(const struct apart *apart)
+{
+	if (!apart->finish)
+		return;
+	if (broker_is_used())
+		ask_to_finish();
+	else
+		apart->finish(apart->context);
+}
