@@ -30,7 +30,6 @@ static void forget(struct join *join)
 	free(join->threads);
 	table_clear(&join->by_tid);
 	table_clear(&join->by_thread_id);
-	table_clear(&join->by_tstate);
 	join->threads = NULL;
 	join->count = join->roaming_count = 0;
 	join->valid = false;
@@ -41,7 +40,6 @@ void join_release(struct join *join)
 	forget(join);
 	table_release(&join->by_tid);
 	table_release(&join->by_thread_id);
-	table_release(&join->by_tstate);
 }
 
 static pid_t read_pthread_tid(const struct target *target, uint64_t thread_id)
@@ -59,6 +57,42 @@ static bool layout_contains(const pid_t *pthread_tids, size_t count, uint64_t ma
 		if ((uint64_t)pthread_tids[i] == main_tid)
 			return true;
 	return false;
+}
+
+/* Of two states with one kernel id, the one whose pthread_self() another thread has. */
+static struct python_thread *other_of(const struct target *target, struct python_thread *one,
+				      struct python_thread *two)
+{
+	const bool first = read_pthread_tid(target, one->thread_id) == (pid_t)one->native_thread_id;
+	const bool second =
+		read_pthread_tid(target, two->thread_id) == (pid_t)two->native_thread_id;
+	if (first == second)
+		return NULL;
+	return first ? two : one;
+}
+
+/*
+ * A state is made with the ids of the thread that makes it, and the one that starts with it writes
+ * its own over them, pthread_self() first (CPython 3.11 Modules/_threadmodule.c, thread_run()).
+ * Read between the two, it has one of each: its kernel id is not known yet.
+ */
+static void forget_makers_ids(struct join *join, const struct target *target)
+{
+	struct table seen = {0};
+	for (size_t i = 0; i < join->count; i++) {
+		struct python_thread *thread = &join->threads[i], *other;
+		uint32_t index;
+		if (!thread->native_thread_id)
+			continue;
+		if (!table_find(&seen, thread->native_thread_id, 0, &index)) {
+			table_put(&seen, thread->native_thread_id, 0, (uint32_t)i);
+			continue;
+		}
+		if (join->threads[index].thread_id != thread->thread_id &&
+		    (other = other_of(target, &join->threads[index], thread)))
+			other->native_thread_id = 0;
+	}
+	table_release(&seen);
 }
 
 /* True if the thread ids that CPython stores leave a thread out that struct pthread may know. */
@@ -167,6 +201,7 @@ bool join_refresh(struct join *join, const struct python_runtime *runtime,
 	join->valid = true;
 	join->tids_known = true;
 	list_roaming(join);
+	forget_makers_ids(join, target);
 	if (!target_thread_read(target, target_pid(target), &main_thread, NULL))
 		main_thread.namespace_tid = 0;
 	struct main_ids main = {.tid = (uint64_t)main_thread.namespace_tid};
@@ -177,16 +212,9 @@ bool join_refresh(struct join *join, const struct python_runtime *runtime,
 		join->tids_known &= tid != 0;
 		enter(&join->by_tid, tid, i);
 		enter(&join->by_thread_id, threads[i].thread_id, i);
-		enter(&join->by_tstate, threads[i].tstate, i);
 	}
 	free(pthread_tids);
 	return true;
-}
-
-const struct python_thread *join_by_tstate(const struct join *join, remote_addr tstate)
-{
-	uint32_t index;
-	return table_find(&join->by_tstate, tstate, 0, &index) ? &join->threads[index] : NULL;
 }
 
 static uint32_t tstates_of(const struct join *join, const struct table *table, uint64_t number,

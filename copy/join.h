@@ -16,7 +16,7 @@ struct join {
 	size_t count;
 	/* (number, 0), (number, 1) ... -> indices of threads: an OS thread may have several. */
 	struct table by_tid; /* as the method has it, in the target's namespace */
-	struct table by_thread_id, by_tstate;
+	struct table by_thread_id;
 	/* States of sub-interpreters, newest first, which any thread may run: see claim.c. */
 	remote_addr roaming[RAW_MAX_TSTATES];
 	uint32_t roaming_count;
@@ -34,9 +34,6 @@ bool MUST_CHECK join_refresh(struct join *join, const struct python_runtime *run
 
 /* Fills the state's thread states by what is known without stopping it. */
 void join_thread(const struct join *join, struct copy_state *state);
-
-/* The thread that has this thread state; NULL: none that is known. */
-const struct python_thread *join_by_tstate(const struct join *join, remote_addr tstate);
 
 /* The thread states of a pthread_self() value; returns how many. May run in the pause. */
 uint32_t join_by_thread_id(const struct join *join, uint64_t thread_id,

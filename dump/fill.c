@@ -16,11 +16,11 @@ static bool find_name(const struct dumper *dumper, const struct look *look,
 {
 	const struct raw_sample *raw = look->raw;
 	for (uint32_t i = raw && runtime ? raw->who.tstate_count : 0; i > 0; i--) {
-		const struct python_thread *found =
-			join_by_tstate(&dumper->process.taker.join, raw->who.tstates[i - 1]);
-		if (!found)
+		/* Not from the list of threads, which lacks all of them when it was torn. */
+		struct python_thread own;
+		if (!python_thread_read(runtime, target_memory(dumper->process.target),
+					raw->who.tstates[i - 1], &own))
 			continue;
-		struct python_thread own = *found;
 		if (look->facts.known_to_python)
 			own.thread_id = look->facts.thread_id;
 		if (thread_name(dumper->process.target, runtime, &own, look->watched->copy.tid,

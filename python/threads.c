@@ -129,8 +129,14 @@ struct thread_list {
 	size_t count, capacity;
 };
 
+/* The list's other states beside one; previous, the newer one, is NOT_SAID in 2.7. */
+struct links {
+	remote_addr previous, next;
+};
+static const remote_addr NOT_SAID = UINT64_MAX;
+
 static bool read_state(const struct python_layout *layout, const struct memory_reader *memory,
-		       remote_addr address, struct python_thread *thread, remote_addr *next)
+		       remote_addr address, struct python_thread *thread, struct links *links)
 {
 	uint8_t bytes[MAX_TSTATE];
 	if (address == 0 || address % 8 != 0 ||
@@ -143,15 +149,37 @@ static bool read_state(const struct python_layout *layout, const struct memory_r
 		.native_thread_id = field_optional(bytes, layout->tstate_native_thread_id),
 		.id = field_optional(bytes, layout->tstate_id),
 	};
-	*next = field_u64(bytes, layout->tstate_next);
+	links->next = field_u64(bytes, layout->tstate_next);
+	/* CPython Include/cpython/pystate.h, struct _ts: `prev` is the word before, since 3.4. */
+	links->previous = layout->tstate_next >= 8
+				  ? field_u64(bytes, (uint16_t)(layout->tstate_next - 8))
+				  : NOT_SAID;
 	return true;
 }
 
 bool python_thread_read(const struct python_runtime *runtime, const struct memory_reader *memory,
 			remote_addr tstate, struct python_thread *thread)
 {
-	remote_addr next;
-	return read_state(&runtime->layout, memory, tstate, thread, &next);
+	struct links ignored;
+	return read_state(&runtime->layout, memory, tstate, thread, &ignored);
+}
+
+/*
+ * True for a state that the walk may have come to from `before` (0: from the head of the list). The
+ * list changes while it is walked: one that was taken off it may be in use again already, for a
+ * thread that is being started, and then leads past all the others.
+ */
+static bool is_behind(const struct python_runtime *runtime, const struct memory_reader *memory,
+		      const struct python_thread *thread, const struct links *links,
+		      remote_addr before)
+{
+	remote_addr head;
+	if (before)
+		return links->previous == NOT_SAID || links->previous == before;
+	return links->next != 0 ||
+	       (memory_read_u64(memory, thread->interpreter + runtime->layout.interp_threads_head,
+				&head, NULL) &&
+		head == thread->tstate);
 }
 
 static bool add_threads(const struct python_runtime *runtime, const struct memory_reader *memory,
@@ -160,19 +188,22 @@ static bool add_threads(const struct python_runtime *runtime, const struct memor
 {
 	const struct python_layout *layout = &runtime->layout;
 	struct loop_guard guard = {0};
+	remote_addr before = 0;
 	for (remote_addr address = interpreter->threads_head; address;) {
 		struct python_thread thread;
-		remote_addr next;
+		struct links links;
 		if (loop_met(&guard, address, MAX_THREADS - list->count + guard.steps))
 			return endless(address, "thread states", error);
-		if (!read_state(layout, memory, address, &thread, &next) ||
-		    thread.interpreter != interpreter->address)
+		if (!read_state(layout, memory, address, &thread, &links) ||
+		    thread.interpreter != interpreter->address ||
+		    !is_behind(runtime, memory, &thread, &links, before))
 			return error_set(error, ERROR_TORN, "no thread state at %#llx",
 					 (unsigned long long)address);
 		list->threads = alloc_room(list->threads, &list->capacity, list->count + 1,
 					   sizeof(*list->threads));
 		list->threads[list->count++] = thread;
-		address = next;
+		before = address;
+		address = links.next;
 	}
 	return true;
 }
@@ -221,18 +252,20 @@ static uint32_t newest_of(const struct python_runtime *runtime, const struct mem
 			  uint64_t native_thread_id, remote_addr tstates[], uint32_t capacity,
 			  bool *all)
 {
-	remote_addr address = interpreter->threads_head;
+	remote_addr address = interpreter->threads_head, before = 0;
 	uint32_t found = 0;
 	for (unsigned i = 0; i < NEWEST_THREADS && address && found < capacity; i++) {
 		struct python_thread thread;
-		remote_addr next;
-		if (!read_state(&runtime->layout, memory, address, &thread, &next) ||
-		    thread.interpreter != interpreter->address)
+		struct links links;
+		if (!read_state(&runtime->layout, memory, address, &thread, &links) ||
+		    thread.interpreter != interpreter->address ||
+		    !is_behind(runtime, memory, &thread, &links, before))
 			break;
 		if ((thread_id && thread.thread_id == thread_id) ||
 		    (thread.native_thread_id && thread.native_thread_id == native_thread_id))
 			tstates[found++] = address;
-		address = next;
+		before = address;
+		address = links.next;
 	}
 	*all &= address == 0;
 	return found;

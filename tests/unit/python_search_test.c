@@ -62,6 +62,7 @@ static void make_interpreter(struct world *world, remote_addr interpreter, remot
 		put(world, state + layout->tstate_interp, interpreter);
 		put(world, state + layout->tstate_thread_id, 0x7f0000000000 + i);
 		put(world, state + layout->tstate_next, i + 1 < STATES ? state + STATE_SIZE : 0);
+		put(world, state + layout->tstate_next - 8, i > 0 ? state - STATE_SIZE : 0);
 	}
 }
 

@@ -29,7 +29,9 @@ enum {
 struct world {
 	struct memory_reader memory;
 	struct python_runtime runtime;
-	long reads_left; /* until one fails; negative: none does */
+	long reads_left;		/* until one fails; negative: none does */
+	remote_addr when_read, then_at; /* once the one was read, at the other stands `then` */
+	uint64_t then;
 	uint8_t *bytes;
 };
 
@@ -41,6 +43,8 @@ static bool read_world(const struct memory_reader *memory, remote_addr address, 
 		return error_set(error, ERROR_GONE, "no memory there");
 	world->reads_left -= world->reads_left > 0;
 	memcpy(buffer, world->bytes + address, size);
+	if (address == world->when_read)
+		memcpy(world->bytes + world->then_at, &world->then, sizeof(world->then));
 	return true;
 }
 
@@ -64,6 +68,12 @@ static void put_next(struct world *world, unsigned interpreter, unsigned number,
 	put(world, state_at(interpreter, number) + world->runtime.layout.tstate_next, next);
 }
 
+/* Python 2's states do not know the newer one. */
+static bool has_previous(const struct world *world)
+{
+	return world->runtime.layout.tstate_next >= 8;
+}
+
 static void make_state(struct world *world, unsigned interpreter, unsigned number)
 {
 	const struct python_layout *layout = &world->runtime.layout;
@@ -76,6 +86,9 @@ static void make_state(struct world *world, unsigned interpreter, unsigned numbe
 		put(world, state + layout->tstate_id, 10 + number);
 	put_next(world, interpreter, number,
 		 number + 1 < COUNT ? state_at(interpreter, number + 1) : 0);
+	if (has_previous(world))
+		put(world, state + layout->tstate_next - 8,
+		    number > 0 ? state_at(interpreter, number - 1) : 0);
 }
 
 static void make_world(struct world *world, const struct python_layout *row)
@@ -202,6 +215,49 @@ static void members_that_are_none_are_torn(void **state)
 	with_each_row(check_strays);
 }
 
+/* The ids of a state's thread find it in each interpreter. */
+static uint32_t find(struct world *world, uint64_t thread_id, uint64_t native, bool *all)
+{
+	remote_addr found[COUNT + 1];
+	uint32_t count = python_threads_newest(&world->runtime, &world->memory, thread_id, native,
+					       found, COUNT + 1, all);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(found[i], state_at(i, 2));
+	return count;
+}
+
+/* A state that is off the list is made anew for a thread that starts, before it is on it again. */
+static void check_used_again(struct world *world)
+{
+	const remote_addr interpreter = interpreter_at(1), head = state_at(1, 0);
+	const uint16_t next = world->runtime.layout.tstate_next;
+	bool all;
+	if (has_previous(world)) {
+		put(world, state_at(1, 1) + next - 8, 0);
+		put(world, state_at(1, 1) + next, 0);
+		expect_torn(world);
+		find(world, 0x7f0000000009, 1009, &all);
+		assert_false(all);
+		make_state(world, 1, 1);
+	}
+	/* The first one, whose interpreter's list begins elsewhere by now. */
+	put_next(world, 1, 0, 0);
+	world->when_read = head;
+	world->then_at = interpreter + world->runtime.layout.interp_threads_head;
+	world->then = state_at(1, 1);
+	expect_torn(world);
+	put(world, world->then_at, head);
+	world->when_read = 0;
+	make_state(world, 1, 0);
+	check_all(world);
+}
+
+static void states_that_are_used_again_are_torn(void **state)
+{
+	(void)state;
+	with_each_row(check_used_again);
+}
+
 static void check_failures(struct world *world)
 {
 	enum error_kind kind = ERROR_GONE;
@@ -245,17 +301,6 @@ static void the_collector_is_asked_where_it_is(void **state)
 {
 	(void)state;
 	with_each_row(check_collecting);
-}
-
-/* The ids of a state's thread find it in each interpreter. */
-static uint32_t find(struct world *world, uint64_t thread_id, uint64_t native, bool *all)
-{
-	remote_addr found[COUNT + 1];
-	uint32_t count = python_threads_newest(&world->runtime, &world->memory, thread_id, native,
-					       found, COUNT + 1, all);
-	for (uint32_t i = 0; i < count; i++)
-		assert_int_equal(found[i], state_at(i, 2));
-	return count;
 }
 
 static void check_newest(struct world *world)
@@ -311,6 +356,7 @@ int main(void)
 		cmocka_unit_test(every_interpreter_and_thread_is_listed),
 		cmocka_unit_test(lists_that_lead_back_are_torn),
 		cmocka_unit_test(members_that_are_none_are_torn),
+		cmocka_unit_test(states_that_are_used_again_are_torn),
 		cmocka_unit_test(every_read_may_fail),
 		cmocka_unit_test(the_collector_is_asked_where_it_is),
 		cmocka_unit_test(a_new_thread_is_looked_for_among_the_newest),
