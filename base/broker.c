@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,7 +14,20 @@
 
 #include "base/cleanup.h"
 
-enum { MOST_FDS = 2 };
+enum {
+	MOST_FDS = 2,
+	MOST_CHANNELS = 256, /* questions at a time */
+};
+
+/*
+ * What a message to it begins with: where the answer goes. A channel is made with its first
+ * question, whose first descriptor is the answerer's end of it. One for each question would cost 10
+ * us of 35.
+ */
+struct envelope {
+	uint32_t channel;
+	uint32_t is_new;
+};
 
 static int asked = -1; /* our end */
 static pid_t process;
@@ -35,11 +49,15 @@ union control {
 	char bytes[CMSG_SPACE(MOST_FDS * sizeof(int))];
 };
 
-static bool send_message(int socket, const void *bytes, size_t size, const int *fds, size_t count)
+/* `head`: comes first, may be NULL. */
+static bool send_message(int socket, const struct envelope *head, const void *bytes, size_t size,
+			 const int *fds, size_t count)
 {
 	union control control = {.bytes = {0}};
-	struct iovec part = {(void *)(uintptr_t)bytes, size};
-	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	const size_t head_size = head ? sizeof(*head) : 0;
+	struct iovec parts[] = {{(void *)(uintptr_t)head, head_size},
+				{(void *)(uintptr_t)bytes, size}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 	ssize_t sent;
 	if (count > 0) {
 		message.msg_control = control.bytes;
@@ -52,16 +70,17 @@ static bool send_message(int socket, const void *bytes, size_t size, const int *
 	do
 		sent = sendmsg(socket, &message, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
-	return sent == (ssize_t)size;
+	return sent == (ssize_t)(head_size + size);
 }
 
 /* Fills `count` descriptors, -1 where none came. Returns the size; 0: the other end is gone. */
-static ssize_t receive(int socket, void *bytes, size_t size, int *fds, size_t count)
+static ssize_t receive(int socket, struct envelope *head, void *bytes, size_t size, int *fds,
+		       size_t count)
 {
 	union control control;
-	struct iovec part = {bytes, size};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
+	struct iovec parts[] = {{head, head ? sizeof(*head) : 0}, {bytes, size}};
+	struct msghdr message = {.msg_iov = parts,
+				 .msg_iovlen = 2,
 				 .msg_control = control.bytes,
 				 .msg_controllen = sizeof(control.bytes)};
 	ssize_t got;
@@ -97,23 +116,76 @@ bool broker_set_path(struct broker_request *request, const char *path)
 	return true;
 }
 
+/* Where one question at a time is answered. One whose asker was killed is not used again. */
+struct channel {
+	int end; /* where we hear; 0: not made yet */
+	bool taken;
+};
+
+static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct channel channels[MOST_CHANNELS];
+
+/* NULL: all are in use. */
+static struct channel *take_channel(void)
+{
+	struct channel *free_one = NULL;
+	pthread_mutex_lock(&channels_lock);
+	for (size_t i = 0; i < MOST_CHANNELS && !free_one; i++)
+		if (!channels[i].taken)
+			free_one = &channels[i];
+	if (free_one)
+		free_one->taken = true;
+	pthread_mutex_unlock(&channels_lock);
+	return free_one;
+}
+
+static void give_back(struct channel *channel)
+{
+	pthread_mutex_lock(&channels_lock);
+	channel->taken = false;
+	pthread_mutex_unlock(&channels_lock);
+}
+
+/* Sends the question by the channel, which is made if there is none. */
+static bool send_question(struct channel *channel, const struct broker_request *request, int fd)
+{
+	const size_t size = offsetof(struct broker_request, path) + strlen(request->path) + 1;
+	struct envelope head = {.channel = (uint32_t)(channel - channels)};
+	int ends[2], fds[MOST_FDS], count = 0;
+	_cleanup_close_ int theirs = -1;
+	if (!channel->end) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+			return false;
+		channel->end = ends[0];
+		theirs = ends[1];
+		head.is_new = 1;
+		fds[count++] = theirs;
+	}
+	if (fd >= 0)
+		fds[count++] = fd;
+	if (send_message(asked, &head, request, size, fds, (size_t)count))
+		return true;
+	if (head.is_new) {
+		close(channel->end);
+		channel->end = 0;
+	}
+	return false;
+}
+
 int broker_ask(const struct broker_request *request, int fd, struct broker_reply *reply)
 {
 	struct broker_reply ignored;
-	int ends[2], got;
+	struct channel *channel = take_channel();
+	int got;
 	if (!reply)
 		reply = &ignored;
 	*reply = (struct broker_reply){.os_errno = EIO};
 	error_set_errno(&reply->error, EIO, "nobody opens files for us");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -1;
-	const int fds[MOST_FDS] = {ends[1], fd};
-	const size_t size = offsetof(struct broker_request, path) + strlen(request->path) + 1;
-	const bool sent = send_message(asked, request, size, fds, fd >= 0 ? 2 : 1);
-	close(ends[1]);
 	const bool heard =
-		sent && receive(ends[0], reply, sizeof(*reply), &got, 1) == sizeof(*reply);
-	close(ends[0]);
+		channel && send_question(channel, request, fd) &&
+		receive(channel->end, NULL, reply, sizeof(*reply), &got, 1) == sizeof(*reply);
+	if (channel)
+		give_back(channel);
 	errno = heard ? reply->os_errno : EIO;
 	if (!heard || reply->os_errno)
 		return -1;
@@ -123,7 +195,9 @@ int broker_ask(const struct broker_request *request, int fd, struct broker_reply
 void broker_hurry(void)
 {
 	const struct broker_request nothing = {.op = BROKER_FINISH};
-	(void)send_message(asked, &nothing, offsetof(struct broker_request, path) + 1, NULL, 0);
+	const struct envelope nowhere = {.channel = MOST_CHANNELS};
+	(void)send_message(asked, &nowhere, &nothing, offsetof(struct broker_request, path) + 1,
+			   NULL, 0);
 }
 
 /* ---- who answers ---- */
@@ -143,16 +217,37 @@ static bool is_whole(const struct broker_request *request, ssize_t size)
 	       request->path[(size_t)size - head - 1] == '\0' && request->op < BROKER_OPS;
 }
 
+/* Where the answer goes; -1: nowhere. Takes what came along for that off `fds`. */
+static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head, int fds[MOST_FDS])
+{
+	if (head->channel >= MOST_CHANNELS)
+		return -1;
+	int *const end = &ends[head->channel];
+	if (head->is_new) {
+		if (*end)
+			close(*end);
+		*end = fds[0];
+		fds[0] = fds[1];
+		fds[1] = -1;
+	}
+	return *end ? *end : -1;
+}
+
 static void __attribute__((noreturn)) serve(int socket, broker_handler *handler, void *context)
 {
+	static int ends[MOST_CHANNELS]; /* 0: no such channel */
 	struct broker_request request;
+	struct envelope head;
 	for (;;) {
 		int fds[MOST_FDS];
-		const ssize_t size = receive(socket, &request, sizeof(request), fds, MOST_FDS);
-		_cleanup_close_ int answer = fds[0];
-		_cleanup_close_ int with = fds[1];
+		const ssize_t got =
+			receive(socket, &head, &request, sizeof(request), fds, MOST_FDS);
+		const ssize_t size = got - (ssize_t)sizeof(head);
+		const int answer = size > 0 ? answer_end(ends, &head, fds) : -1;
+		_cleanup_close_ int with = fds[0];
+		_cleanup_close_ int more = fds[1];
 		struct broker_reply reply = {.os_errno = EINVAL};
-		if (size <= 0)
+		if (got <= 0)
 			break;
 		if (answer < 0)
 			continue;
@@ -160,7 +255,7 @@ static void __attribute__((noreturn)) serve(int socket, broker_handler *handler,
 			listen_for_hurry(socket);
 		_cleanup_close_ int given =
 			is_whole(&request, size) ? handler(context, &request, with, &reply) : -1;
-		(void)send_message(answer, &reply, sizeof(reply), &given, given >= 0);
+		(void)send_message(answer, NULL, &reply, sizeof(reply), &given, given >= 0);
 	}
 	/* Nobody is left who asks: what is half written is given up. */
 	handler(context, NULL, -1, NULL);

@@ -2,8 +2,8 @@
 /*
  * Files for who may open none. A process that was forked before the rights were given up keeps
  * them, parses nothing but the struct below, and answers with opened descriptors: what it gives is
- * judged in base/broker_judge.c. Each question has a socket of its own for the answer, so that any
- * thread may ask, and one that is killed while it waits leaves nothing behind.
+ * judged in base/broker_judge.c. A question has a socket for the answer that no other one has
+ * meanwhile, so that any thread may ask, and one that is killed while it waits disturbs nobody.
  */
 #ifndef BASE_BROKER_H
 #define BASE_BROKER_H

@@ -48,15 +48,15 @@ static bool is_expected(int number)
 
 /* It crashed, or somebody has picked it: a user who wants an end sends it to us. */
 static void __attribute__((noreturn))
-report_killed(const struct guardian_ending *ending, int number)
+report_killed(const struct guardian_options *options, int number)
 {
 	log_error("the process that does the work was ended by signal %d (%s): %s; what it looked "
 		  "at runs on",
-		  number, strsignal(number), ending->lost);
-	_exit(ending->status);
+		  number, strsignal(number), options->lost);
+	_exit(options->status);
 }
 
-static void look_at_child(pid_t child, const struct guardian_ending *ending)
+static void look_at_child(pid_t child, const struct guardian_options *options)
 {
 	int status;
 	pid_t found;
@@ -70,14 +70,14 @@ static void look_at_child(pid_t child, const struct guardian_ending *ending)
 		else if (WIFSIGNALED(status) && is_expected(WTERMSIG(status)))
 			end_by(WTERMSIG(status));
 		else if (WIFSIGNALED(status))
-			report_killed(ending, WTERMSIG(status));
+			report_killed(options, WTERMSIG(status));
 		else
 			_exit(WEXITSTATUS(status));
 	}
 	if (found < 0) {
 		log_error("the process that does the work cannot be waited for: %s",
 			  strerror(errno));
-		_exit(ending->status);
+		_exit(options->status);
 	}
 }
 
@@ -91,11 +91,13 @@ static void pass_on(pid_t child, int number, uint64_t *last_ns)
 }
 
 static void __attribute__((noreturn))
-guard(pid_t child, const sigset_t *awaited, const struct guardian_ending *ending)
+guard(pid_t child, const sigset_t *awaited, const struct guardian_options *options)
 {
 	uint64_t last_ns[PASSED_ON] = {0};
+	if (options->meanwhile)
+		options->meanwhile();
 	for (;;) {
-		look_at_child(child, ending);
+		look_at_child(child, options);
 		const int number = sigwaitinfo(awaited, NULL);
 		for (size_t i = 0; i < PASSED_ON; i++)
 			if (number == passed_on[i])
@@ -119,7 +121,7 @@ static void begin_work(pid_t parent, const sigset_t *before)
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
-bool guardian_begin(const struct guardian_ending *ending, sigset_t *mask, struct error *error)
+bool guardian_begin(const struct guardian_options *options, sigset_t *mask, struct error *error)
 {
 	const pid_t parent = getpid();
 	struct sigaction before;
@@ -141,7 +143,7 @@ bool guardian_begin(const struct guardian_ending *ending, sigset_t *mask, struct
 	if (child < 0)
 		return error_set_errno(error, errno, "cannot start a process");
 	if (child > 0)
-		guard(child, &awaited, ending);
+		guard(child, &awaited, options);
 	sigaction(SIGCHLD, &before, NULL);
 	begin_work(parent, mask);
 	return true;

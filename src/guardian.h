@@ -13,10 +13,12 @@
 
 #include "base/error.h"
 
-/* Should the child be killed, or crash. */
-struct guardian_ending {
+struct guardian_options {
+	/* Should the child be killed, or crash: */
 	int status;	  /* of the outer process then */
 	const char *lost; /* what becomes of the work, for the message */
+	/* What the outer process does while the child begins; NULL: nothing. */
+	void (*meanwhile)(void);
 };
 
 /*
@@ -26,7 +28,7 @@ struct guardian_ending {
  * by one of the first three, or SIGPIPE), and the child with the outer one. False: there is no
  * second process.
  */
-bool MUST_CHECK guardian_begin(const struct guardian_ending *ending, sigset_t *mask,
+bool MUST_CHECK guardian_begin(const struct guardian_options *options, sigset_t *mask,
 			       struct error *error);
 
 /* False: it was sent to this process alone. Async-signal-safe. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file_limit.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "src/apart.h"
@@ -39,8 +40,8 @@ int main(int argc, char **argv)
 	struct error error;
 	sigset_t mask;
 	view_json_begin();
-	const struct guardian_ending ending = {EXIT_IO, "nothing more is shown"};
-	if (!guardian_begin(&ending, &mask, &error))
+	const struct guardian_options outer = {EXIT_IO, "nothing more is shown", NULL};
+	if (!guardian_begin(&outer, &mask, &error))
 		return report_error(&error, 0);
 	struct target_cgroup *cgroup = NULL;
 	bool whole = true;
@@ -48,7 +49,7 @@ int main(int argc, char **argv)
 		return report_error(&error, 0);
 	target_cgroup_free(cgroup);
 	struct rlimit file_limit;
-	report_raise_file_limit(&file_limit);
+	file_limit_raise(&file_limit);
 	struct session_options session = report_session_options(&options);
 	struct download download;
 	download_init(&download, FETCH_SECONDS, FETCH_MEGABYTES, options.log.level == LOG_QUIET);

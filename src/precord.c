@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file_limit.h"
 #include "base/foreign_file.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
@@ -21,6 +22,7 @@
 #include "src/recording.h"
 #include "src/report.h"
 #include "target/rights.h"
+#include "target/switch_log.h"
 #include "view/view.h"
 
 enum { PROGRESS_MS = 250, FETCH_SECONDS = 60, FETCH_MEGABYTES = 1024 };
@@ -432,9 +434,9 @@ int main(int argc, char **argv)
 	options_parse_precord(argc, argv, &recording.options);
 	options_apply_log(&recording.options, "precord");
 	alloc_set_end_status(failed_status(&recording, EXIT_IO));
-	const struct guardian_ending ending = {failed_status(&recording, EXIT_IO),
-					       "nothing more is written"};
-	if (!guardian_begin(&ending, &recording.mask, &error))
+	const struct guardian_options outer = {failed_status(&recording, EXIT_IO),
+					       "nothing more is written", switch_log_expect};
+	if (!guardian_begin(&outer, &recording.mask, &error))
 		return failed_status(&recording, report_error(&error, 0));
 	recording.session = report_session_options(&recording.options);
 	download_init(&recording.download, FETCH_SECONDS, FETCH_MEGABYTES,
@@ -443,7 +445,7 @@ int main(int argc, char **argv)
 		recording.session.fetch = &recording.download.fetch;
 	recording.strings = interner_new();
 	block_signals(&recording);
-	report_raise_file_limit(&recording.file_limit);
+	file_limit_raise(&recording.file_limit);
 	int status = failed_status(&recording, EXIT_IO);
 	if (check_outputs(&recording))
 		status = start(&recording);

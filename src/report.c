@@ -124,15 +124,3 @@ bool report_write(const struct options *options, const struct profile *profile,
 	return output_profile(profile, output->format, &form, &bytes, error) &&
 	       output_file_write(output->path, bytes.text, bytes.size, error);
 }
-
-void report_raise_file_limit(struct rlimit *before)
-{
-	if (getrlimit(RLIMIT_NOFILE, before) != 0) {
-		*before = (struct rlimit){1024, RLIM_INFINITY};
-		return;
-	}
-	struct rlimit raised = *before;
-	raised.rlim_cur = raised.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &raised) != 0)
-		log_verbose("the limit of open files stays as it is");
-}

@@ -3,7 +3,6 @@
 #ifndef SRC_REPORT_H
 #define SRC_REPORT_H
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -26,10 +25,6 @@ int report_error(const struct error *error, pid_t pid);
 
 /* The sampling options that are on the command line. */
 struct session_options report_session_options(const struct options *options);
-
-/* As many open files as are allowed: one is kept for each library, three for each thread.
- * *before: the limit as it was. */
-void report_raise_file_limit(struct rlimit *before);
 
 /* ... and those of the output. */
 struct view_options report_view_options(const struct options *options);

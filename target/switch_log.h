@@ -13,6 +13,14 @@
  */
 struct switch_log;
 
+/*
+ * The first event of a machine is waited for until all CPUs have been through the kernel's
+ * scheduler (Linux kernel/events/core.c, account_event()): 5 to 20 ms. This is that wait, in a
+ * process or thread that has time, while another one makes ready; the event is kept until the
+ * process ends.
+ */
+void switch_log_expect(void);
+
 struct thread_switch {
 	bool on_cpu;	   /* it runs; false: it has left its CPU, and `registers` are the user's */
 	bool runnable;	   /* it runs, or waits for a CPU that somebody else was given */
