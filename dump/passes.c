@@ -115,14 +115,24 @@ static bool may_stop(const struct look *look, const struct target_wait *wait)
 	return state == 'T' || state == 't';
 }
 
+/* The first thread of a process stays in its list once it has ended, without a stack. */
+static bool has_ended(const struct look *look, const struct target_wait *wait)
+{
+	if (wait->running || wait->number != -1 || wait->sp)
+		return false;
+	const char state = target_thread_state(look->watched->copy.files);
+	return state == 'Z' || state == 'X';
+}
+
 /* Reads a blocked thread without stopping it; false: it runs, or must be stopped. */
 static bool read_blocked(struct dumper *dumper, struct look *look, struct raw_sample **scratch)
 {
 	struct target_wait wait;
 	struct error error;
 	begin_look(dumper, look);
-	if (!read_wait(dumper, look, &wait, &error)) {
-		look->result = error.kind == ERROR_GONE ? COPY_GONE : COPY_FAILED;
+	const bool read = read_wait(dumper, look, &wait, &error);
+	if (!read || has_ended(look, &wait)) {
+		look->result = read || error.kind == ERROR_GONE ? COPY_GONE : COPY_FAILED;
 		look->again = false;
 		return true;
 	}

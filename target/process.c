@@ -42,10 +42,15 @@ static bool ended(char state)
 /* ---- identity ---- */
 
 /* "python3", "a b" -> "python3 a b"; a kernel thread has none: "[kworker/0:1]". */
-static char *read_command_line(int directory)
+static char *read_command_line(const struct target *target)
 {
-	char text[COMMAND_LINE_LIMIT];
+	const int directory = target->directory;
+	char text[COMMAND_LINE_LIMIT], path[64];
 	ssize_t size = proc_read(directory, "cmdline", text, sizeof(text));
+	if (size <= 0) { /* the first thread has ended */
+		proc_living_path(target, "cmdline", path);
+		size = proc_read(directory, path, text, sizeof(text));
+	}
 	while (size > 0 && text[size - 1] == '\0')
 		size--;
 	for (ssize_t i = 0; i < size; i++)
@@ -103,7 +108,7 @@ static bool fill_target(struct target *target, struct error *error)
 	target->start_time = stat.start_time;
 	if (!read_executable(target, error))
 		return false;
-	target->command_line = read_command_line(target->directory);
+	target->command_line = read_command_line(target);
 	target_user(target);
 	target->root = openat(target->directory, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	target->newest = open("/proc/sys/kernel/ns_last_pid", O_RDONLY | O_CLOEXEC);
@@ -229,7 +234,7 @@ static void follow_exec(void *context)
 	if (!read_executable(target, &ignored))
 		return;
 	free(target->command_line);
-	target->command_line = read_command_line(target->directory);
+	target->command_line = read_command_line(target);
 }
 
 void target_follow_exec(struct target *target)
