@@ -3,7 +3,7 @@
 
     python3 refused.py CALL[:PID],... COMMAND [ARGUMENT...]
 
-CALL is "ptrace" or "process_vm_readv"; with a PID only what is done to that process is refused, as by Yama.
+CALL is one of CALLS below; of the first two, with a PID only what is done to that process is refused, as by Yama.
 """
 import ctypes
 import os
@@ -11,7 +11,8 @@ import struct
 import sys
 
 # Of x86-64: the number, and which argument is the process.
-CALLS = {"ptrace": (101, 1), "process_vm_readv": (310, 0)}
+CALLS = {"ptrace": (101, 1), "process_vm_readv": (310, 0),
+         "seccomp": (317, None), "capset": (126, None), "setresuid": (117, None)}
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, EPERM = 0x7fff0000, 0x00050001
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
