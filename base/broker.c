@@ -16,21 +16,24 @@
 
 enum {
 	MOST_FDS = 2,
-	MOST_CHANNELS = 256, /* questions at a time */
+	MOST_CHANNELS = 64,
+	ONCE = MOST_CHANNELS, /* the first descriptor is where this one question is answered */
+	NOWHERE,
 };
 
 /*
  * What a message to it begins with: where the answer goes. A channel is made with its first
  * question, whose first descriptor is the answerer's end of it. One for each question would cost 10
- * us of 35.
+ * us of 35; a process that was forked since, or cloned (base/guard.h), has that all the same: its
+ * channels would be ours, and it may be killed while it waits.
  */
 struct envelope {
 	uint32_t channel;
 	uint32_t is_new;
 };
 
-static int asked = -1; /* our end */
-static pid_t process;
+static int asked = -1;	     /* our end */
+static pid_t process, owner; /* that of the broker, and who has started it */
 
 bool broker_is_used(void)
 {
@@ -116,7 +119,7 @@ bool broker_set_path(struct broker_request *request, const char *path)
 	return true;
 }
 
-/* Where one question at a time is answered. One whose asker was killed is not used again. */
+/* Where one question at a time is answered. */
 struct channel {
 	int end; /* where we hear; 0: not made yet */
 	bool taken;
@@ -125,10 +128,12 @@ struct channel {
 static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct channel channels[MOST_CHANNELS];
 
-/* NULL: all are in use. */
+/* NULL: none is free, or they are another process's. */
 static struct channel *take_channel(void)
 {
 	struct channel *free_one = NULL;
+	if (getpid() != owner)
+		return NULL;
 	pthread_mutex_lock(&channels_lock);
 	for (size_t i = 0; i < MOST_CHANNELS && !free_one; i++)
 		if (!channels[i].taken)
@@ -146,17 +151,17 @@ static void give_back(struct channel *channel)
 	pthread_mutex_unlock(&channels_lock);
 }
 
-/* Sends the question by the channel, which is made if there is none. */
-static bool send_question(struct channel *channel, const struct broker_request *request, int fd)
+/* Sends the question. *end: where the answer comes; 0: it is made, and goes along. */
+static bool send_question(uint32_t channel, int *end, const struct broker_request *request, int fd)
 {
 	const size_t size = offsetof(struct broker_request, path) + strlen(request->path) + 1;
-	struct envelope head = {.channel = (uint32_t)(channel - channels)};
+	struct envelope head = {.channel = channel};
 	int ends[2], fds[MOST_FDS], count = 0;
 	_cleanup_close_ int theirs = -1;
-	if (!channel->end) {
+	if (!*end) {
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 			return false;
-		channel->end = ends[0];
+		*end = ends[0];
 		theirs = ends[1];
 		head.is_new = 1;
 		fds[count++] = theirs;
@@ -166,26 +171,49 @@ static bool send_question(struct channel *channel, const struct broker_request *
 	if (send_message(asked, &head, request, size, fds, (size_t)count))
 		return true;
 	if (head.is_new) {
-		close(channel->end);
-		channel->end = 0;
+		close(*end);
+		*end = 0;
 	}
 	return false;
+}
+
+static bool hear(int end, struct broker_reply *reply, int *got)
+{
+	return receive(end, NULL, reply, sizeof(*reply), got, 1) == sizeof(*reply);
+}
+
+static bool ask_once(const struct broker_request *request, int fd, struct broker_reply *reply,
+		     int *got)
+{
+	int end = 0;
+	if (!send_question(ONCE, &end, request, fd))
+		return false;
+	const bool heard = hear(end, reply, got);
+	close(end);
+	return heard;
+}
+
+static bool ask_by(struct channel *channel, const struct broker_request *request, int fd,
+		   struct broker_reply *reply, int *got)
+{
+	const bool heard =
+		send_question((uint32_t)(channel - channels), &channel->end, request, fd) &&
+		hear(channel->end, reply, got);
+	give_back(channel);
+	return heard;
 }
 
 int broker_ask(const struct broker_request *request, int fd, struct broker_reply *reply)
 {
 	struct broker_reply ignored;
-	struct channel *channel = take_channel();
-	int got;
+	struct channel *const channel = take_channel();
+	int got = -1;
 	if (!reply)
 		reply = &ignored;
 	*reply = (struct broker_reply){.os_errno = EIO};
 	error_set_errno(&reply->error, EIO, "nobody opens files for us");
-	const bool heard =
-		channel && send_question(channel, request, fd) &&
-		receive(channel->end, NULL, reply, sizeof(*reply), &got, 1) == sizeof(*reply);
-	if (channel)
-		give_back(channel);
+	const bool heard = channel ? ask_by(channel, request, fd, reply, &got)
+				   : ask_once(request, fd, reply, &got);
 	errno = heard ? reply->os_errno : EIO;
 	if (!heard || reply->os_errno)
 		return -1;
@@ -195,7 +223,7 @@ int broker_ask(const struct broker_request *request, int fd, struct broker_reply
 void broker_hurry(void)
 {
 	const struct broker_request nothing = {.op = BROKER_FINISH};
-	const struct envelope nowhere = {.channel = MOST_CHANNELS};
+	const struct envelope nowhere = {.channel = NOWHERE};
 	(void)send_message(asked, &nowhere, &nothing, offsetof(struct broker_request, path) + 1,
 			   NULL, 0);
 }
@@ -217,20 +245,29 @@ static bool is_whole(const struct broker_request *request, ssize_t size)
 	       request->path[(size_t)size - head - 1] == '\0' && request->op < BROKER_OPS;
 }
 
-/* Where the answer goes; -1: nowhere. Takes what came along for that off `fds`. */
-static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head, int fds[MOST_FDS])
+static int take_first(int fds[MOST_FDS])
 {
+	const int first = fds[0];
+	fds[0] = fds[1];
+	fds[1] = -1;
+	return first;
+}
+
+/* Where the answer goes; -1: nowhere. What came along for that is taken off `fds`. */
+static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head, int fds[MOST_FDS],
+		      int *once)
+{
+	if (head->channel == ONCE)
+		return *once = take_first(fds);
 	if (head->channel >= MOST_CHANNELS)
 		return -1;
 	int *const end = &ends[head->channel];
 	if (head->is_new) {
-		if (*end)
+		if (*end > 0)
 			close(*end);
-		*end = fds[0];
-		fds[0] = fds[1];
-		fds[1] = -1;
+		*end = take_first(fds);
 	}
-	return *end ? *end : -1;
+	return *end > 0 ? *end : -1;
 }
 
 static void __attribute__((noreturn)) serve(int socket, broker_handler *handler, void *context)
@@ -243,9 +280,11 @@ static void __attribute__((noreturn)) serve(int socket, broker_handler *handler,
 		const ssize_t got =
 			receive(socket, &head, &request, sizeof(request), fds, MOST_FDS);
 		const ssize_t size = got - (ssize_t)sizeof(head);
-		const int answer = size > 0 ? answer_end(ends, &head, fds) : -1;
+		_cleanup_close_ int once = -1;
+		const int answer = size > 0 ? answer_end(ends, &head, fds, &once) : -1;
 		_cleanup_close_ int with = fds[0];
-		_cleanup_close_ int more = fds[1];
+		if (fds[1] >= 0) /* nobody has a use for it */
+			close(fds[1]);
 		struct broker_reply reply = {.os_errno = EINVAL};
 		if (got <= 0)
 			break;
@@ -273,6 +312,7 @@ bool broker_start(broker_handler *handler, void *context)
 	/* It ends when we have. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
+	owner = getpid();
 	process = fork();
 	if (process == 0) {
 		close(ends[0]);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -98,6 +99,25 @@ static void each_thread_hears_its_own_answers(void **state)
 	}
 }
 
+/* One that was forked since has what was ours. */
+static void each_process_hears_its_own_answers(void **state)
+{
+	uint32_t first[] = {50000, 60000, 70000};
+	pid_t children[2];
+	int status;
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		children[i] = fork();
+		if (children[i] == 0)
+			_exit(ask_much(&first[i]) ? 1 : 0);
+	}
+	assert_null(ask_much(&first[2]));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		assert_int_equal(status, 0);
+	}
+}
+
 static void ask_in_vain(void *context)
 {
 	const struct broker_request request = {.op = BROKER_FIND, .handle = SLOW | 7};
@@ -140,6 +160,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_thread_hears_its_own_answers),
+		cmocka_unit_test(each_process_hears_its_own_answers),
 		cmocka_unit_test(the_answer_to_one_that_was_killed_is_nobodys),
 		cmocka_unit_test(without_a_broker_all_fail),
 	};
