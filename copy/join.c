@@ -184,6 +184,23 @@ static void list_roaming(struct join *join)
 			join->roaming[join->roaming_count++] = join->threads[i].tstate;
 }
 
+/* Threads that start and end change the lists while they are read. */
+static bool read_lists(const struct python_runtime *runtime, const struct memory_reader *memory,
+		       struct python_thread **threads, size_t *count, struct error *error)
+{
+	enum { TRIES = 8 };
+	struct error torn;
+	bool read = false;
+	for (int i = 0; i < TRIES && !read; i++) {
+		read = python_threads(runtime, memory, threads, count, &torn);
+		if (!read && torn.kind != ERROR_TORN)
+			break;
+	}
+	if (!read && error)
+		*error = torn;
+	return read;
+}
+
 bool join_refresh(struct join *join, const struct python_runtime *runtime,
 		  const struct target *target, struct error *error)
 {
@@ -192,7 +209,7 @@ bool join_refresh(struct join *join, const struct python_runtime *runtime,
 	uint64_t stamp;
 	struct target_thread main_thread = {0};
 	if (!python_threads_stamp(runtime, target_memory(target), &stamp, error) ||
-	    !python_threads(runtime, target_memory(target), &threads, &count, error))
+	    !read_lists(runtime, target_memory(target), &threads, &count, error))
 		return false;
 	forget(join);
 	join->threads = threads;

@@ -380,25 +380,13 @@ static int take_all(struct dumper *dumper)
 	return 0;
 }
 
-/* Threads that start and end change the list of them while it is read. */
-static void join_threads(struct dumper *dumper)
-{
-	enum { TRIES = 8 };
-	struct process *process = &dumper->process;
-	const struct python_runtime *runtime = decoder_runtime(process->decoder);
-	struct error error;
-	for (int i = 0; runtime && i < TRIES; i++) {
-		if (join_refresh(&process->taker.join, runtime, process->target, &error))
-			return;
-		log_debug("join", "%s", error.message);
-		if (error.kind != ERROR_TORN)
-			return;
-	}
-}
-
 bool dump_take_pass(struct dumper *dumper, unsigned pass, struct error *error)
 {
-	join_threads(dumper);
+	const struct python_runtime *runtime = decoder_runtime(dumper->process.decoder);
+	struct error ignored;
+	if (runtime &&
+	    !join_refresh(&dumper->process.taker.join, runtime, dumper->process.target, &ignored))
+		log_debug("join", "%s", ignored.message);
 	threads_join(&dumper->process.threads, &dumper->process.taker.join);
 	dumper->kept_count = 0;
 	dumper->process.taker.pass = pass;
