@@ -224,26 +224,45 @@ static bool leave_by_code(struct unwinder *unwinder, struct registers *registers
 	return true;
 }
 
+/* Such a system call, and what follows it until the child's code begins: test %rax,%rax; jl. */
+static bool is_behind_clone(const uint8_t *bytes, size_t size)
+{
+	static const uint8_t clone[] = {0xb8, 0x38, 0, 0, 0, 0x0f, 0x05},
+			     clone3[] = {0xb8, 0xb3, 1, 0, 0, 0x0f, 0x05},
+			     test[] = {0x48, 0x85, 0xc0}, jump[] = {0x7c},
+			     far_jump[] = {0x0f, 0x8c};
+	const size_t call = sizeof(clone), tested = call + sizeof(test);
+	if (memcmp(bytes, clone, call) != 0 && memcmp(bytes, clone3, call) != 0)
+		return false;
+	if (size == call)
+		return true;
+	if (memcmp(bytes + call, test, sizeof(test)) != 0)
+		return false;
+	return size == tested || (size == tested + 2 && bytes[tested] == jump[0]) ||
+	       (size == tested + 6 && memcmp(bytes + tested, far_jump, sizeof(far_jump)) == 0);
+}
+
 /*
  * A thread that has just been cloned: nobody called where it begins, behind the system call that
  * gave it a stack of its own, and no return address is there. glibc ends the information of clone
- * and clone3 before that call.
+ * and clone3 before that call. `sure`: it is not the thread that made it, which has its stack.
  */
 static bool has_just_begun(const struct unwinder *unwinder, const struct registers *registers,
-			   bool exact)
+			   bool exact, bool sure)
 {
-	static const uint8_t clone[] = {0xb8, 0x38, 0, 0, 0, 0x0f, 0x05},
-			     clone3[] = {0xb8, 0xb3, 1, 0, 0, 0x0f, 0x05};
+	static const uint8_t sizes[] = {7, 10, 12, 16};
 	const remote_addr pc = registers->value[REGISTER_RIP];
-	const bool returned = registers->known >> REGISTER_RAX & 1 &&
-			      registers->value[REGISTER_RAX] != 0; /* to the parent */
+	const bool known = registers->known >> REGISTER_RAX & 1;
 	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
-	uint8_t bytes[sizeof(clone)];
-	return exact && !returned && mapping && mapping->module &&
-	       code_read(mapping->module, pc - sizeof(bytes), bytes, sizeof(bytes)) ==
-		       sizeof(bytes) &&
-	       (memcmp(bytes, clone, sizeof(bytes)) == 0 ||
-		memcmp(bytes, clone3, sizeof(bytes)) == 0);
+	uint8_t bytes[16];
+	if (!exact || (known ? registers->value[REGISTER_RAX] != 0 : sure) || !mapping ||
+	    !mapping->module)
+		return false;
+	for (size_t i = 0; i < sizeof(sizes); i++)
+		if (code_read(mapping->module, pc - sizes[i], bytes, sizes[i]) == sizes[i] &&
+		    is_behind_clone(bytes, sizes[i]))
+			return true;
+	return false;
 }
 
 enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *registers, bool *exact,
@@ -253,9 +272,12 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 		const enum unwind_end end = walk_by_information(unwinder, registers, exact, stack);
 		if (end != UNWIND_END_NO_INFO)
 			return end;
+		if (has_just_begun(unwinder, registers, *exact, true))
+			return UNWIND_END_OUTERMOST;
 		if (!leave_by_code(unwinder, registers, exact, stack))
-			return has_just_begun(unwinder, registers, *exact) ? UNWIND_END_OUTERMOST
-									   : end;
+			return has_just_begun(unwinder, registers, *exact, false)
+				       ? UNWIND_END_OUTERMOST
+				       : end;
 	}
 }
 
