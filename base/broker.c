@@ -263,18 +263,19 @@ static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head, int 
 		return -1;
 	int *const end = &ends[head->channel];
 	if (head->is_new) {
-		if (*end > 0)
+		if (*end >= 0)
 			close(*end);
 		*end = take_first(fds);
 	}
-	return *end > 0 ? *end : -1;
+	return *end;
 }
 
 static void __attribute__((noreturn)) serve(int socket, broker_handler *handler, void *context)
 {
-	static int ends[MOST_CHANNELS]; /* 0: no such channel */
+	int ends[MOST_CHANNELS]; /* -1: no such channel */
 	struct broker_request request;
 	struct envelope head;
+	memset(ends, -1, sizeof(ends));
 	for (;;) {
 		int fds[MOST_FDS];
 		const ssize_t got =

@@ -34,6 +34,7 @@ static void look(void *context)
 int main(int argc, char **argv)
 {
 	struct options options;
+	report_hold_standard_files();
 	target_rights_begin();
 	options_parse_pdump(argc, argv, &options);
 	options_apply_log(&options, "pdump");

@@ -428,6 +428,7 @@ int main(int argc, char **argv)
 {
 	static struct recording recording;
 	struct error error;
+	report_hold_standard_files();
 	target_rights_begin();
 	alloc_stay_small();
 	view_json_begin();

@@ -231,6 +231,7 @@ static struct apart apart_of(struct preport_options *options)
 int main(int argc, char **argv)
 {
 	struct conversion conversion = {0};
+	report_hold_standard_files();
 	alloc_stay_small();
 	view_json_begin();
 	preport_options_parse(argc, argv, &conversion.options);

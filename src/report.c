@@ -2,6 +2,8 @@
 /* Errors in words, and exit statuses (docs/pdump.1, EXIT STATUS). */
 #include "src/report.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,6 +104,14 @@ struct view_options report_view_options(const struct options *options)
 		.color = options->color,
 		.top = options->writing.top,
 	};
+}
+
+void report_hold_standard_files(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			(void)open("/dev/null",
+				   (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
 const char *report_path(const struct options_output *output)

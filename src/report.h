@@ -23,6 +23,10 @@ enum exit_status {
 /* Prints the error, and for a denied process the cause and what to do. Returns the status. */
 int report_error(const struct error *error, pid_t pid);
 
+/* What is opened from then on is not taken for stdin, stdout or stderr where those are closed: to
+ * read or write these still fails. */
+void report_hold_standard_files(void);
+
 /* The sampling options that are on the command line. */
 struct session_options report_session_options(const struct options *options);
 
