@@ -33,6 +33,7 @@ static const uint64_t CONDEMNED = ~(uint64_t)0;
 static const uint64_t LOST_NS = 1000000000; /* until one that was killed has ended, if it can */
 static const uint64_t LOOK_NS = 15000000;   /* between two looks ... */
 static const uint64_t NEXT_NS = 5000000;    /* ... and after one that has found it waiting */
+static const uint64_t OUTER_NS = 50000000;  /* between two looks whether who waits is there */
 
 static _Thread_local struct guard *here;
 static pthread_once_t lost_once = PTHREAD_ONCE_INIT;
@@ -63,8 +64,18 @@ void guard_end_wait(void)
 
 void guard_rest_until(uint64_t time_ns)
 {
-	if (here)
-		atomic_store_explicit(&here->resting_until_ns, time_ns, memory_order_relaxed);
+	if (!here)
+		return;
+	atomic_store_explicit(&here->resting_until_ns, time_ns, memory_order_relaxed);
+	if (time_ns - here->outer_seen_ns < OUTER_NS)
+		return;
+	/*
+	 * PR_SET_PDEATHSIG came too late for the host's end, and then it was a thread without
+	 * rights that ended last: it may send no signal to who has them.
+	 */
+	here->outer_seen_ns = time_ns;
+	if (getppid() != here->outer)
+		_exit(1);
 }
 
 pid_t guard_outer_process(void)
@@ -268,6 +279,7 @@ enum guard_end guard_run(struct guard *guard, uint64_t limit_ns, void (*work)(vo
 	guard->status = -1;
 	atomic_store(&guard->waits, 0);
 	atomic_store(&guard->resting_until_ns, 0);
+	guard->outer_seen_ns = 0;
 	if (!start_host(guard))
 		return GUARD_FAILED;
 	pthread_mutex_lock(&guard->lock);

@@ -30,6 +30,7 @@ struct guard {
 	/* What the work says, and who looks at it hears. */
 	_Atomic uint64_t waits; /* odd: it is in one; GUARD_CONDEMNED: it is to go no further */
 	_Atomic uint64_t resting_until_ns; /* it waits for nothing before */
+	uint64_t outer_seen_ns;		   /* the work's own */
 	/* What is known of the process. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -71,7 +72,8 @@ bool guard_is_here(void);
 void guard_begin_wait(void);
 void guard_end_wait(void);
 
-/* Nothing is waited for before that time: nobody needs to look. */
+/* Nothing is waited for before that time: nobody needs to look. Ends the process where nobody is
+ * left who could. */
 void guard_rest_until(uint64_t time_ns);
 
 /* The process that the user sees at work, which is not the one of the work. */

@@ -243,13 +243,13 @@ static void poll_events(struct recorder *recorder)
 static void sleep_until(struct recorder *recorder, uint64_t deadline)
 {
 	struct process *watched = recorder->processes.places[0];
+	guard_rest_until(deadline);
 	if (watched->watcher) {
 		while (!atomic_load(&recorder->stop) && watcher_sleep(watched->watcher, deadline))
 			watch(recorder, watched);
 		return;
 	}
 	uint64_t following = schedule_following(&recorder->schedule);
-	guard_rest_until(deadline);
 	while (!atomic_load(&recorder->stop) &&
 	       tracer_sleep(recorder->means.tracer, deadline, following))
 		poll_events(recorder);
