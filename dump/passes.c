@@ -120,8 +120,7 @@ static bool has_ended(const struct look *look, const struct target_wait *wait)
 {
 	if (wait->running || wait->number != -1 || wait->sp)
 		return false;
-	const char state = target_thread_state(look->watched->copy.files);
-	return state == 'Z' || state == 'X';
+	return target_state_is_end(target_thread_state(look->watched->copy.files));
 }
 
 /* Reads a blocked thread without stopping it; false: it runs, or must be stopped. */

@@ -478,7 +478,7 @@ static bool has_gone(struct view *view, pid_t pid, bool seen)
 {
 	if (!seen && is_hidden(view))
 		return true;
-	if (seen && view->them.state != 'Z' && view->them.state != 'X')
+	if (seen && !target_state_is_end(view->them.state))
 		return false;
 	if (seen)
 		say(view, "  why: it has ended and waits for its parent to notice (a zombie)\n");

@@ -58,6 +58,11 @@ bool proc_says_ended(int os_errno)
 	return os_errno == ENOENT || os_errno == ESRCH;
 }
 
+bool target_state_is_end(char state)
+{
+	return state == 'Z' || state == 'X' || state == 'x';
+}
+
 void proc_living_path(const struct target *target, const char *name, char path[64])
 {
 	pid_t tid = atomic_load(&target->state->living_tid);

@@ -34,11 +34,6 @@ static bool read_stat(const struct target *target, struct proc_stat *stat)
 	return size > 0 && proc_parse_stat(text, stat);
 }
 
-static bool ended(char state)
-{
-	return state == 'Z' || state == 'X' || state == 'x';
-}
-
 /* ---- identity ---- */
 
 /* "python3", "a b" -> "python3 a b"; a kernel thread has none: "[kworker/0:1]". */
@@ -102,7 +97,7 @@ static bool fill_target(struct target *target, struct error *error)
 			       ? error_set(error, ERROR_GONE, "no process %d", (int)target->pid)
 			       : error_set_errno(error, errno, "cannot read process %d",
 						 (int)target->pid);
-	if (ended(stat.state) && !target_find_living_thread(target))
+	if (target_state_is_end(stat.state) && !target_find_living_thread(target))
 		return error_set(error, ERROR_GONE, "process %d has ended (a zombie)",
 				 (int)target->pid);
 	target->start_time = stat.start_time;
@@ -264,7 +259,7 @@ bool target_alive(const struct target *target)
 		return !proc_says_ended(errno);
 	if (stat.start_time != target->start_time)
 		return false;
-	return !ended(stat.state) || target_find_living_thread(target);
+	return !target_state_is_end(stat.state) || target_find_living_thread(target);
 }
 
 /*

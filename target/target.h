@@ -234,6 +234,9 @@ bool MUST_CHECK target_thread_cpu_ns(struct target_thread_files *files, uint64_t
 /* Its state now (R, S, D, T, t ... of stat), 0 when it has ended, or '?'. May run in the pause. */
 char target_thread_state(const struct target_thread_files *files);
 
+/* Such a state, or a process's: of one that has ended, which is still listed (a zombie). */
+bool target_state_is_end(char state);
+
 /* Room for what target_thread_kernel tells: some twenty functions. */
 enum { TARGET_KERNEL_SIZE = 1024 };
 

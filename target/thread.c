@@ -144,17 +144,12 @@ static bool cannot_list(const struct target *target, int os_errno, struct error 
 			       "cannot list the threads of process %d", (int)target->pid);
 }
 
-static bool has_ended(const struct target_thread *thread)
-{
-	return thread->state == 'Z' || thread->state == 'X';
-}
-
 /* The first thread may end before the others; its number then no longer leads to the memory. */
 static void note_living(const struct target *target, const struct target_thread *threads,
 			size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (has_ended(&threads[i]))
+		if (target_state_is_end(threads[i].state))
 			continue;
 		atomic_store(&target->state->living_tid, threads[i].tid);
 		return;
@@ -217,7 +212,8 @@ bool target_find_living_thread(const struct target *target)
 	struct target_thread thread;
 	pid_t tid;
 	while (directory && (tid = next_task(directory))) {
-		if (!target_thread_read(target, tid, &thread, NULL) || has_ended(&thread))
+		if (!target_thread_read(target, tid, &thread, NULL) ||
+		    target_state_is_end(thread.state))
 			continue;
 		atomic_store(&target->state->living_tid, tid);
 		return true;

@@ -97,7 +97,7 @@ static char thread_state(const struct tracer *tracer, pid_t pid, pid_t tid)
 static bool has_ended(const struct tracer *tracer, pid_t pid, pid_t tid)
 {
 	char state = thread_state(tracer, pid, tid);
-	return state == 0 || state == 'Z' || state == 'X';
+	return state == 0 || target_state_is_end(state);
 }
 
 void tracer_follow_children(struct tracer *tracer)

@@ -243,22 +243,16 @@ static bool is_behind_clone(const uint8_t *bytes, size_t size)
 }
 
 /*
- * A thread that has just been cloned: nobody called where it begins, behind the system call that
- * gave it a stack of its own, and no return address is there. glibc ends the information of clone
- * and clone3 before that call. `sure`: it is not the thread that made it, which has its stack.
+ * Where a thread that has just been cloned may be: nobody called where it begins, behind the system
+ * call that gave it a stack of its own, and no return address is there. glibc ends the information
+ * of clone and clone3 before that call.
  */
-static bool has_just_begun(const struct unwinder *unwinder, const struct registers *registers,
-			   bool exact, bool sure)
+static bool stands_behind_clone(const struct unwinder *unwinder, remote_addr pc)
 {
 	static const uint8_t sizes[] = {7, 10, 12, 16};
-	const remote_addr pc = registers->value[REGISTER_RIP];
-	const bool known = registers->known >> REGISTER_RAX & 1;
 	const struct mapping *const mapping = module_table_find(unwinder->modules, pc);
 	uint8_t bytes[16];
-	if (!exact || (known ? registers->value[REGISTER_RAX] != 0 : sure) || !mapping ||
-	    !mapping->module)
-		return false;
-	for (size_t i = 0; i < sizeof(sizes); i++)
+	for (size_t i = 0; mapping && mapping->module && i < sizeof(sizes); i++)
 		if (code_read(mapping->module, pc - sizes[i], bytes, sizes[i]) == sizes[i] &&
 		    is_behind_clone(bytes, sizes[i]))
 			return true;
@@ -272,12 +266,16 @@ enum unwind_end snapshot_walk(struct unwinder *unwinder, struct registers *regis
 		const enum unwind_end end = walk_by_information(unwinder, registers, exact, stack);
 		if (end != UNWIND_END_NO_INFO)
 			return end;
-		if (has_just_begun(unwinder, registers, *exact, true))
+		const bool known = registers->known >> REGISTER_RAX & 1;
+		const bool returned = known && registers->value[REGISTER_RAX] != 0;
+		const bool begun = *exact && !returned &&
+				   stands_behind_clone(unwinder, registers->value[REGISTER_RIP]);
+		/* Where RAX is not known, it may be the thread that made it, which has its stack.
+		 */
+		if (begun && known)
 			return UNWIND_END_OUTERMOST;
 		if (!leave_by_code(unwinder, registers, exact, stack))
-			return has_just_begun(unwinder, registers, *exact, false)
-				       ? UNWIND_END_OUTERMOST
-				       : end;
+			return begun ? UNWIND_END_OUTERMOST : end;
 	}
 }
 
