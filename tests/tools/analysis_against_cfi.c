@@ -194,8 +194,25 @@ static bool cfa_by_rsp(Dwarf_CFI *cfi, uint64_t pc, int64_t *offset)
 }
 
 /*
- * The call frame information contradicts the code itself: somewhere it does not follow a push, or
- * moves where nothing does. mpn_mul_1 of glibc has none of its pushes; LLVM's is late by an
+ * The CFA by a register that would be the caller's own: where a stack is aligned GCC takes the pop
+ * of the register that holds the CFA for that of the caller's.
+ */
+static bool is_the_callers(Dwarf_CFI *cfi, uint64_t pc)
+{
+	Dwarf_Frame *frame;
+	struct x86_place cfa, saved;
+	if (dwarf_cfi_addrframe(cfi, pc, &frame) != 0)
+		return false;
+	const bool is = read_cfa(frame, &cfa) && cfa.kind == X86_PLACE_VALUE &&
+			(X86_CALLEE_SAVED & X86_BIT(cfa.base)) &&
+			read_register(frame, cfa.base, &saved) && saved.kind == X86_PLACE_VALUE;
+	free(frame);
+	return is;
+}
+
+/*
+ * The call frame information contradicts the code itself: somewhere it does not follow a push,
+ * moves where nothing does, or goes by what it has given back. mpn_mul_1 of glibc has none of its pushes; LLVM's is late by an
  * instruction where it has moved one between two pushes; the child's half of clone has another
  * stack.
  */
@@ -206,10 +223,11 @@ static bool is_wrong_itself(Dwarf_CFI *cfi, const uint8_t *bytes, uint64_t start
 		int64_t before, after, moved;
 		if (!x86_decode(bytes + at, size - at, start + at, &instruction))
 			return false;
-		if (at + instruction.length < size && moves_by(&instruction, &moved) &&
-		    cfa_by_rsp(cfi, start + at, &before) &&
-		    cfa_by_rsp(cfi, start + at + instruction.length, &after) &&
-		    after != before - moved)
+		if (is_the_callers(cfi, start + at) ||
+		    (at + instruction.length < size && moves_by(&instruction, &moved) &&
+		     cfa_by_rsp(cfi, start + at, &before) &&
+		     cfa_by_rsp(cfi, start + at + instruction.length, &after) &&
+		     after != before - moved))
 			return true;
 	}
 	return false;
