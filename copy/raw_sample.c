@@ -45,6 +45,18 @@ static void *reserve(size_t *count, size_t size, size_t share)
 			     : alloc_zeroed(1, SIZE_MAX / 2); /* out of memory */
 }
 
+static bool is_limited(struct rlimit *limit)
+{
+	return getrlimit(RLIMIT_AS, limit) == 0 && limit->rlim_cur != RLIM_INFINITY;
+}
+
+size_t raw_samples_most(void)
+{
+	struct rlimit limit;
+
+	return is_limited(&limit) ? RAW_SAMPLES_LIMITED : RAW_SAMPLES_MOST;
+}
+
 /* What is left of a limited address space is needed for all else: a full queue gets a quarter. */
 static size_t first_share(const struct raw_sample *raw)
 {
@@ -55,9 +67,9 @@ static size_t first_share(const struct raw_sample *raw)
 			       raw->lookup.large_capacity * sizeof(*raw->lookup.large);
 	struct rlimit limit;
 	size_t share = 1;
-	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+	if (!is_limited(&limit))
 		return share;
-	while (share < LEAST_SHARE && whole / share > limit.rlim_cur / 4 / RAW_SAMPLES_MOST)
+	while (share < LEAST_SHARE && whole / share > limit.rlim_cur / 4 / RAW_SAMPLES_LIMITED)
 		share *= 2;
 	return share;
 }

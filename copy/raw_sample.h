@@ -13,7 +13,8 @@ enum {
 	RAW_MAX_RANGES = 524288,   /* 200,000 heap frames, their records and what hangs on them */
 	RAW_LARGE = 512,	   /* bytes from which on a range may hold others */
 	RAW_MAX_LARGE = 4096,	   /* data-stack chunks of 200,000 frames */
-	RAW_SAMPLES_MOST = 256,	   /* in use at one time */
+	RAW_SAMPLES_MOST = 1024,   /* in use at one time */
+	RAW_SAMPLES_LIMITED = 256, /* likewise where address space is limited */
 	RAW_MAX_TSTATES = 64,	   /* sub-interpreters on one OS thread */
 	RAW_MAX_STACK = 256 << 20, /* bytes of native stack up to the end of its mapping */
 	RAW_MAX_GUESS = 32 << 20,  /* up to an end that may be another stack's */
@@ -107,6 +108,9 @@ struct raw_sample {
 	struct raw_lookup lookup;
 	struct raw_reads reads;
 };
+
+/* How many may be in use at one time: fewer where address space is limited (ulimit -v). */
+size_t raw_samples_most(void);
 
 /*
  * All memory it will ever need is reserved here: taking a sample allocates nothing. Pages once

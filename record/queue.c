@@ -13,6 +13,7 @@ static const uint64_t TAKING_NS = 200000;
 void queue_init(struct queue *queue)
 {
 	memset(queue, 0, sizeof(*queue));
+	queue->most = raw_samples_most();
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
@@ -53,7 +54,7 @@ struct raw_sample *queue_empty(struct queue *queue)
 			if (queue->free_count < queue->least_free)
 				queue->least_free = queue->free_count;
 		} else {
-			may_make = queue->made < QUEUE_SAMPLES;
+			may_make = queue->made < queue->most;
 			queue->made += may_make;
 		}
 	}

@@ -16,7 +16,7 @@ struct watched_thread;
 
 enum {
 	QUEUE_SAMPLES = RAW_SAMPLES_MOST,
-	QUEUE_ENTRIES = 2048, /* a power of two; those that repeat a sample need no raw one */
+	QUEUE_ENTRIES = 4096, /* a power of two; those that repeat a sample need no raw one */
 	QUEUE_BATCH = 32,
 	QUEUE_LAG = 4 * QUEUE_BATCH, /* entries waiting: the worker lags behind */
 	QUEUE_BATCH_BYTES = 1 << 20, /* or so much in raw samples */
@@ -38,7 +38,7 @@ struct queue {
 	pthread_cond_t filled;
 	struct raw_sample *free[QUEUE_SAMPLES]; /* the next one to be used is the last */
 	struct queue_entry ready[QUEUE_ENTRIES];
-	size_t free_count, made, ready_first, ready_count;
+	size_t free_count, made, most, ready_first, ready_count;
 	size_t ready_bytes, free_bytes;
 	size_t turns, least_free; /* since the last look for idle ones */
 	size_t idle; /* of the free ones, how many from the far end on are to be freed */
