@@ -43,7 +43,7 @@ ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -iquote . -iquote
 	$(WARN) $(PKG_CFLAGS) $(SAN) $(CPPFLAGS) $(CFLAGS)
 say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $(2);)
 
-FOLDERS  := base x86 elf names stripped profile target modules cfi unwind python symbolize cython frames copy capture \
+FOLDERS  := base files x86 elf names stripped profile target modules cfi unwind python symbolize cython frames copy capture \
 	merge record dump replay read view pictures viewers output
 SOURCES  := $(sort $(foreach d,$(FOLDERS) src,$(wildcard $(d)/*.c)))
 HEADERS  := $(sort $(foreach d,$(FOLDERS) src,$(wildcard $(d)/*.h)))

@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "base/new_file.h"
+#include "files/new_file.h"
 #include "base/strbuf.h"
 #include "capture/format.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/given_file.h"
+#include "files/given_file.h"
 #include "capture/capture.h"
 #include "capture/format.h"
 

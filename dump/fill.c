@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "target/core.h"
 
 /* The oldest interpreter first: it has most likely started the thread. */

@@ -18,7 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/given_file.h"
+#include "files/given_file.h"
 #include "elf/core_file.h"
 
 enum {

@@ -15,9 +15,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/broker.h"
+#include "files/broker.h"
 #include "base/cleanup.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "modules/internal.h"
 #include "target/core.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/given_file.h"
+#include "files/given_file.h"
 #include "base/log.h"
 #include "modules/internal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes to a file, whole or not at all (base/new_file.h), compressed where its name says so. */
+/* Bytes to a file, whole or not at all (files/new_file.h), compressed where its name says so. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/new_file.h"
+#include "files/new_file.h"
 #include "output/internal.h"
 
 enum { GZIP_WINDOW = 15 + 16, CHUNK = 1 << 16 };

@@ -2,7 +2,7 @@
 /*
  * Source texts for the page's lines: of those files that can be read now, those with most samples
  * first, as many as there is room for. Their names come from the process, so they are opened as
- * base/foreign_file.h has it: what its user may read, in its root. Text only; what turns the order
+ * files/foreign_file.h has it: what its user may read, in its root. Text only; what turns the order
  * of characters around is shown as an escape, as in names.
  */
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/given_file.h"
+#include "files/given_file.h"
 #include "read/internal.h"
 
 enum { STEP = 256 << 10 };

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/broker.h"
-#include "base/broker_judge.h"
+#include "files/broker.h"
+#include "files/broker_judge.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "base/sandbox.h"

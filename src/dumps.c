@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/broker.h"
+#include "files/broker.h"
 #include "base/errand.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/log.h"
 #include "dump/dump.h"
 #include "output/output.h"

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file_limit.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "output/output.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "src/guardian.h"

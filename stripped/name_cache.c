@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "base/cache_file.h"
+#include "files/cache_file.h"
 #include "stripped/internal.h"
 
 enum {

@@ -2,7 +2,7 @@
 /*
  * From a stripped module to its separate debug file, and from that to the file that several debug
  * files share (dwz). What a file names is looked up in the root that it is in, and nowhere else
- * (base/foreign_file.h); by the build ID, which names no path, in our own /usr/lib/debug as well,
+ * (files/foreign_file.h); by the build ID, which names no path, in our own /usr/lib/debug as well,
  * and in a folder that is given for that. A file counts only when its build ID, or the checksum
  * that the module has of it, agrees.
  */

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/cache_folder.h"
+#include "files/cache_folder.h"
 #include "symbolize/internal.h"
 
 enum { MIN_BUILD_ID = 8, MAX_FAILURES = 2 };

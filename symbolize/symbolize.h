@@ -8,7 +8,7 @@
 #define SYMBOLIZE_SYMBOLIZE_H
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/intern.h"
 #include "base/strbuf.h"
 #include "base/types.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/given_file.h"
+#include "files/given_file.h"
 #include "base/strbuf.h"
 #include "base/table.h"
 #include "base/utf8.h"

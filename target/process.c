@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/errand.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/table.h"
 #include "base/utf8.h"
 #include "target/internal.h"

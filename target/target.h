@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/memory_reader.h"
 #include "base/types.h"
 
@@ -122,7 +122,7 @@ remote_addr target_start_stack(const struct target *target);
 
 /*
  * Opens a path as the target sees it (/proc/PID/root), read-only: what the target's user may read,
- * as base/foreign_file.h judges it, and no link leads out of that root. -1 and *error when not
+ * as files/foreign_file.h judges it, and no link leads out of that root. -1 and *error when not
  * there.
  */
 int target_open_file(const struct target *target, const char *path, struct error *error);

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "base/strbuf.h"
 #include "profile/profile.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/cache_file.h"
+#include "files/cache_file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/broker.h"
-#include "base/cache_folder.h"
+#include "files/broker.h"
+#include "files/cache_folder.h"
 #include "base/cleanup.h"
 
 enum { LONGEST = 64 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens files that a stranger may have chosen: looks first, at what it then opens. */
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/broker.h"
+#include "files/broker.h"
 #include "base/cleanup.h"
 #include "base/errand.h"
 #include "base/guard.h"

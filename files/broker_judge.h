@@ -4,8 +4,8 @@
  * file's user may read, what the command line names, and our own cache. Never a device, a fifo or a
  * file of the kernel's; never what lies out of the root that was asked about.
  */
-#ifndef BASE_BROKER_JUDGE_H
-#define BASE_BROKER_JUDGE_H
+#ifndef FILES_BROKER_JUDGE_H
+#define FILES_BROKER_JUDGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

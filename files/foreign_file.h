@@ -6,8 +6,8 @@
  * could not read. Nothing blocks, except in a file system that does not answer, for which see
  * foreign_file_await.
  */
-#ifndef BASE_FOREIGN_FILE_H
-#define BASE_FOREIGN_FILE_H
+#ifndef FILES_FOREIGN_FILE_H
+#define FILES_FOREIGN_FILE_H
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -41,7 +41,7 @@ void foreign_file_introduce(int process);
 
 /*
  * Opens what was found for reading, if it is a regular file on a disk; takes `found` over. -1 with
- * errno set. Whose it is has been judged; for the broker (base/broker.h), which does so again, the
+ * errno set. Whose it is has been judged; for the broker (files/broker.h), which does so again, the
  * user comes along.
  */
 int foreign_file_open_found(int found, uid_t user);

@@ -4,7 +4,7 @@
  * opened; then all is done in that folder by descriptors. A file without a name (O_TMPFILE) leaves
  * nothing behind, however we end; where a file system has none, it has a random one.
  */
-#include "base/new_file.h"
+#include "files/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/broker.h"
+#include "files/broker.h"
 #include "base/cleanup.h"
 
 enum { MAX_LINKS = 40, NAME_TRIES = 100, NAME_PART = 200 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/cache_folder.h"
+#include "files/cache_folder.h"
 
 static const int FLAGS = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 

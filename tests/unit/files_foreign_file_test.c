@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/foreign_file.h"
+#include "files/foreign_file.h"
 #include "tests/unit/owned_file.h"
 
 enum { NOBODY = 65534 };
@@ -129,8 +129,8 @@ static void what_is_no_file_is_not_even_opened(void **state)
 			printf("skip %s: needs root\n", path);
 			continue;
 		}
-		const int fd =
-			foreign_file_open((struct foreign_root){root.fd, cases[i].user, false}, path);
+		const int fd = foreign_file_open(
+			(struct foreign_root){root.fd, cases[i].user, false}, path);
 		if (fd < 0 ? errno != cases[i].failure : cases[i].failure)
 			fail_msg("%s as %u: %d, %s", path, cases[i].user, fd, strerror(errno));
 		if (was_opened(watch) != (fd >= 0 && strcmp(path, "/private") == 0))

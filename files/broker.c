@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Questions and answers over sockets (unix(7), SCM_RIGHTS), and the process that answers. */
-#include "base/broker.h"
+#include "files/broker.h"
 
 #include <errno.h>
 #include <fcntl.h>

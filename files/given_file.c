@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/given_file.h"
+#include "files/given_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/broker.h"
+#include "files/broker.h"
 
 int given_file_open(const char *path, int flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Folders in which something is kept for the next time: ours, and nobody else's to write to. */
-#ifndef BASE_CACHE_FOLDER_H
-#define BASE_CACHE_FOLDER_H
+#ifndef FILES_CACHE_FOLDER_H
+#define FILES_CACHE_FOLDER_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/broker.h"
+#include "files/broker.h"
 #include "base/guard.h"
 
 enum { THREADS = 8, QUESTIONS = 300, SLOW = 1u << 31, FAILS = 1u << 30 };

@@ -2,11 +2,11 @@
 /*
  * Files for who may open none. A process that was forked before the rights were given up keeps
  * them, parses nothing but the struct below, and answers with opened descriptors: what it gives is
- * judged in base/broker_judge.c. A question has a socket for the answer that no other one has
+ * judged in files/broker_judge.c. A question has a socket for the answer that no other one has
  * meanwhile, so that any thread may ask, and one that is killed while it waits disturbs nobody.
  */
-#ifndef BASE_BROKER_H
-#define BASE_BROKER_H
+#ifndef FILES_BROKER_H
+#define FILES_BROKER_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "base/error.h"
 
 enum broker_op {
-	BROKER_FOREIGN,	   /* root, path, user, far: base/foreign_file.h */
+	BROKER_FOREIGN,	   /* root, path, user, far: files/foreign_file.h */
 	BROKER_FIND,	   /* root, path */
 	BROKER_OPEN_FOUND, /* what a descriptor was found for; user */
 	BROKER_TARGET,	   /* /proc/PID: its user's files may be asked for */

@@ -14,11 +14,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/broker.h"
-#include "base/broker_judge.h"
-#include "base/foreign_file.h"
-#include "base/given_file.h"
-#include "base/new_file.h"
+#include "files/broker.h"
+#include "files/broker_judge.h"
+#include "files/foreign_file.h"
+#include "files/given_file.h"
+#include "files/new_file.h"
 #include "tests/unit/owned_file.h"
 
 enum { NOBODY = 65534, SOMEBODY = 1234, OWNER = 1235, LOOKED_AT = 1236 };

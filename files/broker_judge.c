@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The broker's side: each kind of request, judged, then done with the rights that we have. */
-#include "base/broker_judge.h"
+#include "files/broker_judge.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,12 +10,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/broker.h"
-#include "base/cache_file.h"
+#include "files/broker.h"
+#include "files/cache_file.h"
 #include "base/cleanup.h"
-#include "base/foreign_file.h"
-#include "base/given_file.h"
-#include "base/new_file.h"
+#include "files/foreign_file.h"
+#include "files/given_file.h"
+#include "files/new_file.h"
 
 enum { MOST_WRITTEN = 4, MOST_OWNERS = 16 };
 

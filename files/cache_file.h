@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Files in our own cache folder, pdump/names: read if they are ours, written whole or not at all.
  */
-#ifndef BASE_CACHE_FILE_H
-#define BASE_CACHE_FILE_H
+#ifndef FILES_CACHE_FILE_H
+#define FILES_CACHE_FILE_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * fs.protected_symlinks and fs.protected_regular have it, which may be off). The folder is found
  * once: nothing that is renamed meanwhile leads elsewhere.
  */
-#ifndef BASE_NEW_FILE_H
-#define BASE_NEW_FILE_H
+#ifndef FILES_NEW_FILE_H
+#define FILES_NEW_FILE_H
 
 #include <limits.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ struct new_file {
 	char temporary[NAME_MAX + 1]; /* "": it has no name yet */
 	bool replaces;
 	struct stat old; /* ... this: it keeps its owner, where we may, and its mode */
-	bool lent;	 /* all but the bytes is the broker's to do (base/broker.h) */
+	bool lent;	 /* all but the bytes is the broker's to do (files/broker.h) */
 	uint32_t handle;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that a person has named on the command line, and files without a name. */
-#ifndef BASE_GIVEN_FILE_H
-#define BASE_GIVEN_FILE_H
+#ifndef FILES_GIVEN_FILE_H
+#define FILES_GIVEN_FILE_H
 
 /* Opens for reading; flags of open(2) are added. Nothing is judged: who gave the path chose it. -1
  * with errno. */
