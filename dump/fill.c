@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "files/foreign_file.h"
+#include "files/far_file.h"
 #include "target/core.h"
 
 /* The oldest interpreter first: it has most likely started the thread. */
@@ -176,7 +176,7 @@ void dump_fill(struct dumper *dumper, struct dump *dump, bool *partial)
 		*partial |= thread->problem != NULL || thread->activity == THREAD_UNINTERRUPTIBLE;
 		dump->has_gil |= look->facts.has_gil;
 	}
-	*partial |= dumper->unread || foreign_file_unanswered();
+	*partial |= dumper->unread || far_file_unanswered();
 	dump->debug_problems = resolver_problems(resolver);
 }
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -228,6 +229,13 @@ void broker_hurry(void)
 			   NULL, 0);
 }
 
+/* At our end: who waits in a file system for ever (base/guard.h) keeps our descriptors. */
+static void leave(void)
+{
+	if (asked >= 0 && owner == getpid())
+		shutdown(asked, SHUT_RDWR);
+}
+
 /* ---- who answers ---- */
 
 /* What comes in then is broker_hurry's, or our end. */
@@ -270,7 +278,8 @@ static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head, int 
 	return *end;
 }
 
-static void __attribute__((noreturn)) serve(int socket, broker_handler *handler, void *context)
+static void __attribute__((noreturn))
+serve(int socket, broker_handler *handler, broker_closer *closer, void *context)
 {
 	int ends[MOST_CHANNELS]; /* -1: no such channel */
 	struct broker_request request;
@@ -293,18 +302,23 @@ static void __attribute__((noreturn)) serve(int socket, broker_handler *handler,
 			continue;
 		if (request.op == BROKER_FINISH)
 			listen_for_hurry(socket);
-		_cleanup_close_ int given =
+		const int given =
 			is_whole(&request, size) ? handler(context, &request, with, &reply) : -1;
 		(void)send_message(answer, NULL, &reply, sizeof(reply), &given, given >= 0);
+		if (given >= 0 && (request.flags & BROKER_FAR))
+			closer(given);
+		else if (given >= 0)
+			close(given);
 	}
 	/* Nobody is left who asks: what is half written is given up. */
 	handler(context, NULL, -1, NULL);
-	/* Who waits in a file system for ever (base/guard.h) shares our descriptors. */
+	/* Who waits in a file system for ever (base/guard.h) shares our descriptors, and to close
+	 * one may be to wait: those that others wait for come first. */
 	close_range(0, ~0u, 0);
 	_exit(0);
 }
 
-bool broker_start(broker_handler *handler, void *context)
+bool broker_start(broker_handler *handler, broker_closer *closer, void *context)
 {
 	int ends[2];
 	sigset_t all, before;
@@ -317,13 +331,15 @@ bool broker_start(broker_handler *handler, void *context)
 	process = fork();
 	if (process == 0) {
 		close(ends[0]);
-		serve(ends[1], handler, context);
+		serve(ends[1], handler, closer, context);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	close(ends[1]);
 	asked = ends[0];
-	if (process > 0)
+	if (process > 0) {
+		(void)!atexit(leave);
 		return true;
+	}
 	close(asked);
 	asked = -1;
 	process = 0;

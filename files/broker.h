@@ -36,13 +36,13 @@ enum broker_op {
 };
 
 /* Of flags: the file system may never answer. */
-enum { BROKER_FAR = 1 };
+enum { BROKER_FAR = 1, BROKER_COPY = 2 };
 
 struct broker_request {
 	uint32_t op;
 	int32_t root; /* as struct foreign_root has it; >= 0: the descriptor that comes along */
 	uint32_t user;
-	uint32_t flags; /* of open(2); BROKER_FOREIGN: BROKER_FAR */
+	uint32_t flags; /* of open(2); BROKER_FOREIGN: BROKER_FAR, BROKER_COPY */
 	uint32_t handle;
 	char path[PATH_MAX];
 };
@@ -50,7 +50,7 @@ struct broker_request {
 struct broker_reply {
 	int32_t os_errno; /* 0: done */
 	uint32_t handle;
-	uint32_t unanswered; /* foreign_file_unanswered() */
+	uint32_t unanswered; /* far_file_unanswered() */
 	struct error error;  /* BROKER_NEW, BROKER_COMMIT */
 };
 
@@ -58,8 +58,11 @@ struct broker_reply {
 typedef int broker_handler(void *context, const struct broker_request *request, int fd,
 			   struct broker_reply *reply);
 
+/* Closes what was given for a request with BROKER_FAR: that may wait for ever. */
+typedef void broker_closer(int fd);
+
 /* Forks it. False with errno: there is none, and files are opened as ever. */
-bool broker_start(broker_handler *handler, void *context);
+bool broker_start(broker_handler *handler, broker_closer *closer, void *context);
 
 /* Whether files come from one; its number (0: none), which is no process to look at. */
 bool broker_is_used(void);

@@ -13,6 +13,7 @@
 #include "files/broker.h"
 #include "files/cache_file.h"
 #include "base/cleanup.h"
+#include "files/far_file.h"
 #include "files/foreign_file.h"
 #include "files/given_file.h"
 #include "files/new_file.h"
@@ -73,6 +74,7 @@ static struct foreign_root root_of(const struct judge *judge, const struct broke
 							  : FOREIGN_NOWHERE,
 		.user = user_of(judge, request),
 		.far = request->flags & BROKER_FAR,
+		.uncopied = !(request->flags & BROKER_COPY),
 	};
 }
 
@@ -126,7 +128,7 @@ static int open_mapped(int process, const char *path)
 static int open_found(const struct judge *judge, const struct broker_request *request, int fd)
 {
 	struct stat status;
-	if (fd < 0 || fstat(fd, &status) < 0)
+	if (fd < 0 || far_file_status(fd, &status) < 0)
 		return -1;
 	const uid_t user = judged_user(judge, request->user);
 	if (foreign_file_is_readable(&status, user))
@@ -251,7 +253,7 @@ static int find_or_open(const struct judge *judge, const struct broker_request *
 	struct search of = {judge, request, fd, -1, EIO};
 	if (!(request->flags & BROKER_FAR))
 		search(&of);
-	else if (!foreign_file_await(search, &of))
+	else if (!far_file_await(search, &of))
 		of.result = -1;
 	errno = of.os_errno;
 	return of.result;
@@ -323,7 +325,7 @@ static int handle(void *context, const struct broker_request *request, int fd,
 		opened = open_one(judge, request, fd, reply);
 		reply->os_errno = opened < 0 ? errno : 0;
 	}
-	reply->unanswered = foreign_file_unanswered();
+	reply->unanswered = far_file_unanswered();
 	return opened;
 }
 
@@ -331,5 +333,5 @@ bool broker_judge_start(const struct broker_rules *rules)
 {
 	static struct judge judge;
 	judge = (struct judge){.rules = rules};
-	return broker_start(handle, &judge);
+	return broker_start(handle, far_file_close, &judge);
 }

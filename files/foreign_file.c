@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "files/broker.h"
+#include "files/far_file.h"
 #include "base/cleanup.h"
 #include "base/errand.h"
 #include "base/guard.h"
@@ -27,14 +27,12 @@ static bool is_our_root(int root)
 
 /* ---- by the broker ---- */
 
-static _Atomic bool unanswered;
-
 static int ask(const struct broker_request *request, int fd)
 {
 	struct broker_reply reply;
 	const int got = broker_ask(request, fd, &reply);
 	if (reply.unanswered)
-		atomic_store(&unanswered, true);
+		far_file_note_unanswered();
 	return got;
 }
 
@@ -43,7 +41,9 @@ static int ask_for(enum broker_op op, struct foreign_root root, const char *path
 	struct broker_request request = {.op = op,
 					 .root = root.fd,
 					 .user = root.user,
-					 .flags = root.far || guard_is_here() ? BROKER_FAR : 0};
+					 .flags = root.far	    ? BROKER_FAR | BROKER_COPY
+						  : guard_is_here() ? BROKER_FAR
+								    : 0};
 	return broker_set_path(&request, path) ? ask(&request, root.fd) : -1;
 }
 
@@ -159,62 +159,12 @@ static int open_near(struct foreign_root root, const char *path)
 	struct stat status;
 	if (found < 0)
 		return -1;
-	guard_begin_wait();
-	const bool known = fstat(found, &status) == 0;
-	guard_end_wait();
+	const bool known = far_file_status(found, &status) == 0;
 	if (known && foreign_file_is_readable(&status, root.user))
 		return foreign_file_open_found(found, root.user);
 	close(found);
 	errno = EACCES;
 	return -1;
-}
-
-/* ---- where nobody may answer ---- */
-
-static const uint64_t ANSWER_NS = 250000000;
-static const uint64_t LOST_NS = 50000000; /* until one that was killed is left alone */
-
-bool foreign_file_unanswered(void)
-{
-	return atomic_load(&unanswered);
-}
-
-static bool await_here(void (*work)(void *context), void *context)
-{
-	bool lost;
-	const enum guard_end end = guard_once(ANSWER_NS, LOST_NS, work, context, &lost);
-	if (end == GUARD_STUCK)
-		atomic_store(&unanswered, true);
-	return end == GUARD_DONE;
-}
-
-struct awaited {
-	void (*work)(void *context);
-	void *context;
-	bool well;
-};
-
-static void await_one(void *context)
-{
-	struct awaited *awaited = context;
-	awaited->well = await_here(awaited->work, awaited->context);
-}
-
-bool foreign_file_await(void (*work)(void *context), void *context)
-{
-	struct awaited awaited = {work, context, false};
-	if (foreign_file_unanswered())
-		return false;
-	errand_run(await_one, &awaited);
-	return awaited.well;
-}
-
-void foreign_file_ask_server(int fd)
-{
-	struct statx status;
-	guard_begin_wait();
-	(void)!statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
-	guard_end_wait();
 }
 
 struct far_opening {
@@ -226,10 +176,13 @@ struct far_opening {
 static void open_far(void *context)
 {
 	struct far_opening *opening = context;
+	struct stat status;
 	opening->fd = open_near(opening->root, opening->path);
-	opening->os_errno = errno;
 	if (opening->fd >= 0)
-		foreign_file_ask_server(opening->fd);
+		(void)!far_file_ask_server(opening->fd, &status);
+	if (!opening->root.uncopied)
+		opening->fd = far_file_copy_here(opening->fd);
+	opening->os_errno = errno;
 }
 
 int foreign_file_open(struct foreign_root root, const char *path)
@@ -239,7 +192,7 @@ int foreign_file_open(struct foreign_root root, const char *path)
 		return ask_for(BROKER_FOREIGN, root, path);
 	if (!root.far)
 		return open_near(root, path);
-	if (!foreign_file_await(open_far, &opening))
+	if (!far_file_await(open_far, &opening))
 		opening.fd = -1;
 	errno = opening.os_errno;
 	return opening.fd;

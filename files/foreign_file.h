@@ -4,7 +4,7 @@
  * to them: first found without being opened, then judged, then opened as the very file that was
  * judged. So no device, fifo or file of the kernel's is ever opened, and none that its chooser
  * could not read. Nothing blocks, except in a file system that does not answer, for which see
- * foreign_file_await.
+ * far_file_await.
  */
 #ifndef FILES_FOREIGN_FILE_H
 #define FILES_FOREIGN_FILE_H
@@ -18,9 +18,10 @@ enum { FOREIGN_OUR_ROOT = -1, FOREIGN_NOWHERE = -2 };
 
 /* Where paths start, and whose they are. */
 struct foreign_root {
-	int fd;	    /* a directory that no link leads out of, or one of those two */
-	uid_t user; /* who chose the path: only what this user may read is opened; 0: all is */
-	bool far;   /* what is there may never answer: it is awaited (below) */
+	int fd;	       /* a directory that no link leads out of, or one of those two */
+	uid_t user;    /* who chose the path: only what this user may read is opened; 0: all is */
+	bool far;      /* what is there may never answer: it is awaited (below), and copied */
+	bool uncopied; /* ... but for who copies it himself (files/far_file.h) */
 };
 
 /*
@@ -54,18 +55,5 @@ bool foreign_file_is_readable(const struct stat *status, uid_t user);
 
 /* All three. */
 int foreign_file_open(struct foreign_root root, const char *path);
-
-/*
- * Does what looks for files, or opens them, in a process of its own (base/guard.h), which is left
- * where a file system does not answer for a quarter of a second. False: so it was, or one has not
- * answered before.
- */
-bool foreign_file_await(void (*work)(void *context), void *context);
-
-/* In that: has who serves the file answer now, whatever is known of it here. */
-void foreign_file_ask_server(int fd);
-
-/* Whether one has not answered, ever. */
-bool foreign_file_unanswered(void);
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/sorted.h"
 #include "base/strbuf.h"
+#include "files/far_file.h"
 #include "target/core.h"
 
 /* The functions of one module that are shown, in order. */
@@ -211,7 +212,7 @@ struct symbolize_module module_to_symbolize(const struct module *module,
 		root.fd = FOREIGN_OUR_ROOT;
 	return (struct symbolize_module){
 		.path = module->path,
-		.fd = module->fd,
+		.fd = module->far ? far_file_copy(module->far) : module->fd,
 		.bytes = module->bytes,
 		.bytes_size = module->bytes_size,
 		.build_id = module->build_id,

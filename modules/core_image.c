@@ -92,7 +92,7 @@ static int judge(const struct identity *identity, int fd, bool by_name, bool *ot
 
 static int open_below(int root, uid_t user, const char *path)
 {
-	return foreign_file_open((struct foreign_root){root, user, false}, path);
+	return foreign_file_open((struct foreign_root){.fd = root, .user = user}, path);
 }
 
 /* ---- where it may be ---- */

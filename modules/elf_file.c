@@ -12,6 +12,8 @@
 
 #include "base/cleanup.h"
 #include "elf/notes.h"
+#include "files/far_file.h"
+#include "files/foreign_file.h"
 #include "modules/internal.h"
 
 enum {
@@ -42,7 +44,8 @@ struct module *module_new(const char *path)
 
 void module_release(struct module *module)
 {
-	if (module->fd >= 0)
+	far_file_free(module->far);
+	if (module->fd >= 0 && !module->far)
 		close(module->fd);
 	module_record_free(module->record);
 	free((void *)module->bytes);
@@ -219,9 +222,9 @@ static bool read_header(const struct module *module, Elf64_Ehdr *header, uint64_
 			struct error *error)
 {
 	struct stat status;
-	*file_size = module->bytes_size;
-	if (module->fd >= 0) {
-		if (fstat(module->fd, &status) < 0)
+	*file_size = module->far ? module->file.size : module->bytes_size;
+	if (module->fd >= 0 && !module->far) {
+		if (far_file_status(module->fd, &status) < 0)
 			return error_set_errno(error, errno, "cannot read %s", module->path);
 		*file_size = (uint64_t)status.st_size;
 	}
@@ -315,7 +318,11 @@ void module_record_start(struct module *module)
 	if (module->record || module->fd < 0)
 		return;
 	module->record = alloc_zeroed(1, sizeof(*module->record));
-	struct module again = {.path = module->path, .fd = module->fd, .record = module->record};
+	struct module again = {.path = module->path,
+			       .file = module->file,
+			       .fd = module->fd,
+			       .far = module->far,
+			       .record = module->record};
 	if (module_read_headers(&again, NULL))
 		module->record->file_size = again.record->file_size;
 	free(again.segments);

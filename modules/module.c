@@ -17,6 +17,7 @@
 
 #include "files/broker.h"
 #include "base/cleanup.h"
+#include "files/far_file.h"
 #include "files/foreign_file.h"
 #include "modules/internal.h"
 #include "target/core.h"
@@ -98,7 +99,7 @@ static bool same_first_page(const struct target *target, const struct maps_line 
 	char mapped[TARGET_PAGE], in_file[TARGET_PAGE];
 	const struct maps_line *line = first_page_of(lines, count);
 	memset(in_file, 0, sizeof(in_file));
-	return line && pread(fd, in_file, sizeof(in_file), 0) > 0 &&
+	return line && far_file_read_here(fd, in_file, sizeof(in_file), 0) > 0 &&
 	       memory_read(target_memory(target), line->start, mapped, sizeof(mapped), NULL) &&
 	       memcmp(mapped, in_file, sizeof(mapped)) == 0;
 }
@@ -121,7 +122,7 @@ static bool is_mapped_file(const struct target *target, const struct maps_line *
 			   int fd)
 {
 	struct stat status;
-	if (fstat(fd, &status) < 0)
+	if (far_file_status(fd, &status) < 0)
 		return false;
 	if (status.st_ino == lines->inode && status.st_dev == lines->device)
 		return true;
@@ -138,7 +139,7 @@ static int keep_if_mapped(const struct target *target, const struct maps_line *l
 {
 	if (fd < 0 || is_mapped_file(target, lines, count, fd))
 		return fd;
-	close(fd);
+	far_file_close_here(fd);
 	return -1;
 }
 
@@ -146,7 +147,7 @@ static int keep_if_mapped(const struct target *target, const struct maps_line *l
 static int open_found(const struct target *target, const struct maps_line *line, int found)
 {
 	struct stat status;
-	if (found < 0 || (fstat(found, &status) == 0 &&
+	if (found < 0 || (far_file_status(found, &status) == 0 &&
 			  ((status.st_ino == line->inode && status.st_dev == line->device) ||
 			   foreign_file_is_readable(&status, target_user(target)))))
 		return foreign_file_open_found(found, target_user(target));
@@ -158,7 +159,7 @@ static int open_found(const struct target *target, const struct maps_line *line,
 static int open_at(const struct target *target, const struct maps_line *line, int root,
 		   const char *path)
 {
-	const struct foreign_root where = {root, target_user(target), false};
+	const struct foreign_root where = {.fd = root, .user = target_user(target)};
 	if (broker_is_used())
 		return foreign_file_open(where, path);
 	return open_found(target, line, foreign_file_find(root, path));
@@ -213,26 +214,34 @@ struct far_opening {
 	size_t count;
 	bool in_our_root;
 	int fd;
+	struct stat status;
 };
 
 static void open_mapped_far(void *context)
 {
 	struct far_opening *opening = context;
+	struct stat status = {0};
 	opening->fd =
 		open_mapped(opening->target, opening->lines, opening->count, &opening->in_our_root);
-	if (opening->fd >= 0)
-		foreign_file_ask_server(opening->fd);
+	if (opening->fd < 0 || far_file_ask_server(opening->fd, &status)) {
+		opening->status = status;
+		return;
+	}
+	far_file_close_here(opening->fd);
+	opening->fd = -1;
 }
 
-/* -1: also where the file system does not answer. */
-static int open_far(const struct target *target, const struct maps_line *lines, size_t count,
-		    bool *in_our_root)
+/* Without fd, also where the file system does not answer. */
+static void open_far(const struct target *target, const struct maps_line *lines, size_t count,
+		     struct module *module, struct stat *status)
 {
-	struct far_opening opening = {target, lines, count, false, -1};
-	if (!foreign_file_await(open_mapped_far, &opening))
-		return -1;
-	*in_our_root = opening.in_our_root;
-	return opening.fd;
+	struct far_opening opening = {.target = target, .lines = lines, .count = count, .fd = -1};
+	if (!far_file_await(open_mapped_far, &opening) || opening.fd < 0)
+		return;
+	module->in_our_root = opening.in_our_root;
+	module->fd = opening.fd;
+	module->far = far_file_new(opening.fd);
+	*status = opening.status;
 }
 
 /* ---- the image in memory ---- */
@@ -288,7 +297,8 @@ static bool copy_image(const struct target *target, const struct maps_line *line
 
 /* The file, or what is in memory. */
 static bool open_contents(const struct target *target, const struct maps_line *lines, size_t count,
-			  uint64_t limit, struct module *module, struct error *error)
+			  uint64_t limit, struct module *module, struct stat *status,
+			  struct error *error)
 {
 	const bool core = target_is_core(target);
 	bool whole = true;
@@ -297,13 +307,13 @@ static bool open_contents(const struct target *target, const struct maps_line *l
 	if (core)
 		module->fd = core_image_open(target, lines, count, &whole);
 	else if (module->file.far)
-		module->fd = open_far(target, lines, count, &module->in_our_root);
+		open_far(target, lines, count, module, status);
 	else
 		module->fd = open_mapped(target, lines, count, &module->in_our_root);
 	if (module->fd >= 0)
 		return true;
 	/* What is not there of its mapping does not come, either. */
-	if (module->file.far && foreign_file_unanswered())
+	if (module->file.far && far_file_unanswered())
 		target_forgo_memory(target);
 	if (!whole)
 		return error_set(error, ERROR_ABSENT, "%s is neither here nor in the core file",
@@ -319,12 +329,12 @@ bool module_open(const struct target *target, const struct maps_line *lines, siz
 	module->file.far = far;
 	module->file.device = lines->device;
 	module->file.inode = lines->inode;
-	const bool done = open_contents(target, lines, count, limit, module, error);
-	struct stat status;
-	if (module->fd >= 0 && fstat(module->fd, &status) == 0) {
-		module->file.size = (uint64_t)status.st_size;
-		module->file.changed = status.st_ctim;
-	}
+	struct stat status = {0};
+	const bool done = open_contents(target, lines, count, limit, module, &status, error);
+	if (module->fd >= 0 && !module->far)
+		(void)!fstat(module->fd, &status);
+	module->file.size = (uint64_t)status.st_size;
+	module->file.changed = status.st_ctim;
 	if (!done || !module_read_headers(module, error)) {
 		module_free(module);
 		return false;

@@ -61,6 +61,7 @@ struct module {
 	uint64_t load_bias;	/* run-time address - ELF address */
 	remote_addr start, end; /* what its mappings span */
 	int fd;			/* the file, read-only; -1: bytes */
+	struct far_file *far;	/* what it is read by instead, where it may never answer */
 	const void *bytes;	/* the whole ELF image when there is no file (vDSO, deleted) */
 	size_t bytes_size;
 	struct module_segment *segments; /* PT_LOAD, in order of vaddr */

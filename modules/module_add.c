@@ -14,6 +14,18 @@ void module_table_take(struct module_table *table, struct module *module)
 	table->modules[table->module_count++] = module;
 }
 
+static bool add(struct module_table *table, struct module *module, struct module **out,
+		struct error *error)
+{
+	if (!module_read_headers(module, error)) {
+		module_free(module);
+		return false;
+	}
+	module_table_take(table, module);
+	*out = module;
+	return true;
+}
+
 bool module_table_add(struct module_table *table, const char *path, int fd, const void *bytes,
 		      size_t bytes_size, uint64_t load_bias, struct module **out,
 		      struct error *error)
@@ -28,13 +40,7 @@ bool module_table_add(struct module_table *table, const char *path, int fd, cons
 		module->bytes_size = bytes_size;
 	}
 	module->load_bias = load_bias;
-	if (!module_read_headers(module, error)) {
-		module_free(module);
-		return false;
-	}
-	module_table_take(table, module);
-	*out = module;
-	return true;
+	return add(table, module, out, error);
 }
 
 bool module_table_add_recorded(struct module_table *table, const char *path,
@@ -45,13 +51,7 @@ bool module_table_add_recorded(struct module_table *table, const char *path,
 	module->record = record;
 	module->load_bias = load_bias;
 	record->replayed = true;
-	if (!module_read_headers(module, error)) {
-		module_free(module);
-		return false;
-	}
-	module_table_take(table, module);
-	*out = module;
-	return true;
+	return add(table, module, out, error);
 }
 
 /* Code that no file has begins at a lowest address; there is nothing in it but code. */

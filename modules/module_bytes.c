@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/guard.h"
+#include "files/far_file.h"
 #include "modules/internal.h"
 
 /* Of all modules together a hundred times less is needed. */
@@ -17,19 +17,14 @@ enum { BLOCKS_LIMIT = (64 << 20) / BLOCKS_STEP };
 static bool read_fd(const struct module *module, uint64_t offset, void *buffer, size_t size,
 		    struct error *error)
 {
-	size_t used = 0;
-	while (used < size) {
-		guard_begin_wait();
-		ssize_t got = pread(module->fd, (char *)buffer + used, size - used,
-				    (off_t)(offset + used));
-		guard_end_wait();
-		if (got < 0 && errno == EINTR)
-			continue;
+	uint8_t *to = buffer;
+	for (ssize_t got; size > 0; to += got, offset += (size_t)got, size -= (size_t)got) {
+		got = module->far ? far_file_read(module->far, to, size, (off_t)offset)
+				  : far_file_read_here(module->fd, to, size, (off_t)offset);
 		if (got < 0)
 			return error_set_errno(error, errno, "cannot read %s", module->path);
 		if (got == 0)
 			return error_set(error, ERROR_CORRUPT, "%s ends too early", module->path);
-		used += (size_t)got;
 	}
 	return true;
 }

@@ -78,15 +78,6 @@ static void add_line(struct perf_map *map, const char *text, size_t size, uint64
 
 /* ---- the file ---- */
 
-static ssize_t read_some(int fd, char *buffer, size_t size, uint64_t offset)
-{
-	ssize_t got;
-	do
-		got = pread(fd, buffer, size, (off_t)offset);
-	while (got < 0 && errno == EINTR);
-	return got;
-}
-
 /* Takes the whole lines of a piece of the file; returns how many bytes they have. */
 static size_t take_lines(struct perf_map *map, const char *text, size_t size)
 {
@@ -106,7 +97,7 @@ bool perf_map_read(struct perf_map *map)
 	_cleanup_free_ char *buffer = malloc(READ_STEP);
 	const size_t before = map->ranges.count;
 	while (buffer && map->read_to < PERF_MAP_LIMIT && map->lines < PERF_MAP_LINES) {
-		const ssize_t got = read_some(map->fd, buffer, READ_STEP, map->read_to);
+		const ssize_t got = pread(map->fd, buffer, READ_STEP, (off_t)map->read_to);
 		const size_t taken = got > 0 ? take_lines(map, buffer, (size_t)got) : 0;
 		if (taken == 0)
 			break;
@@ -172,7 +163,7 @@ bool perf_map_name(const struct perf_map *map, uint64_t value, struct code_range
 {
 	char text[64 + PERF_MAP_NAME];
 	size_t at;
-	const ssize_t got = read_some(map->fd, text, sizeof(text), value & ~PERF_MAP_PYTHON);
+	const ssize_t got = pread(map->fd, text, sizeof(text), (off_t)(value & ~PERF_MAP_PYTHON));
 	if (got <= 0)
 		return false;
 	const char *newline = memchr(text, '\n', (size_t)got);

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "base/sandbox.h"
-#include "src/signals.h"
+#include "base/signals.h"
 #include "src/user.h"
 
 static void add(const char ***paths, size_t *count, const char *path)

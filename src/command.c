@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/signals.h"
+#include "base/signals.h"
 
 enum { STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
 

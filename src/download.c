@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/utf8.h"
-#include "src/guardian.h"
+#include "base/guardian.h"
 
 enum { NAME_MOST = 60 };
 

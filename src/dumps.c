@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "files/broker.h"
 #include "base/errand.h"
-#include "files/foreign_file.h"
+#include "files/far_file.h"
 #include "base/log.h"
 #include "dump/dump.h"
 #include "output/output.h"
@@ -304,7 +304,7 @@ int dumps_run(const struct options *options, const struct session_options *sessi
 		well = show_merged(&dumps, &error);
 	if (options->stacks.nonblocking && (dumps.shown || dumps.list.count))
 		log_info("nothing was stopped: stacks of active threads may be torn");
-	if (foreign_file_unanswered())
+	if (far_file_unanswered())
 		log_warning(FILES_UNANSWERED);
 	const int status = well ? overall(&dumps) : report_error(&error, 0);
 	free(pids);

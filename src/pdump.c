@@ -10,7 +10,7 @@
 #include "src/cgroups.h"
 #include "src/download.h"
 #include "src/dumps.h"
-#include "src/guardian.h"
+#include "base/guardian.h"
 #include "src/options.h"
 #include "src/report.h"
 #include "target/rights.h"

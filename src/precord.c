@@ -12,13 +12,13 @@
 
 #include "base/alloc.h"
 #include "base/file_limit.h"
-#include "files/foreign_file.h"
+#include "files/far_file.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "output/output.h"
 #include "src/cgroups.h"
 #include "src/filters.h"
-#include "src/guardian.h"
+#include "base/guardian.h"
 #include "src/recording.h"
 #include "src/report.h"
 #include "target/rights.h"
@@ -391,7 +391,7 @@ static bool has_not_executed(const struct recording *recording)
 static bool is_partial(const struct recording *recording, const struct recorder_status *status)
 {
 	return status->counts.uninterruptible || status->unread || status->withheld ||
-	       foreign_file_unanswered() || (recording->cgroup && !recording->whole_cgroup);
+	       far_file_unanswered() || (recording->cgroup && !recording->whole_cgroup);
 }
 
 static int finish(struct recording *recording)

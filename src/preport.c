@@ -164,7 +164,8 @@ static struct foreign_root source_files(const struct profile *profile)
 	char name[HOST_NAME_MAX + 1] = "";
 	const bool here = gethostname(name, sizeof(name) - 1) == 0 && profile->host &&
 			  strcmp(profile->host, name) == 0;
-	return (struct foreign_root){here ? FOREIGN_OUR_ROOT : FOREIGN_NOWHERE, NOBODY, false};
+	return (struct foreign_root){.fd = here ? FOREIGN_OUR_ROOT : FOREIGN_NOWHERE,
+				     .user = NOBODY};
 }
 
 static bool write_all(struct conversion *conversion, struct error *error)

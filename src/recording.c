@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "files/foreign_file.h"
+#include "files/far_file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "src/guardian.h"
+#include "base/guardian.h"
 #include "src/report.h"
 
 /* "1,180": digits in threes, in every locale. */
@@ -175,6 +175,6 @@ void recording_report_processes(struct recording *recording, const struct record
 	if (status->withheld)
 		log_warning("a page of the process's memory does not come (userfaultfd, or a file"
 			    " system that does not answer): stacks that need such are torn");
-	if (foreign_file_unanswered())
+	if (far_file_unanswered())
 		log_warning(FILES_UNANSWERED);
 }

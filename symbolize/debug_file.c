@@ -89,7 +89,8 @@ static bool take_file(struct debug_file *file, int fd, const struct expected *ex
 
 static struct foreign_root root_of(const struct symbolize_module *module)
 {
-	return (struct foreign_root){module->root_fd, module->root_user, module->root_far};
+	return (struct foreign_root){
+		.fd = module->root_fd, .user = module->root_user, .far = module->root_far};
 }
 
 static bool open_file(struct debug_file *file, struct foreign_root root, const char *path,

@@ -243,15 +243,15 @@ bool symbolizer_open(struct symbolizer *symbolizer, const struct symbolize_modul
 		return false;
 	}
 	symbolizer->path = alloc_string(module->path);
-	symbolizer->where =
-		(struct where){.root = {module->root_fd, module->root_user, module->root_far},
-			       .symbols = module->symbols,
-			       .find_debug = module->find_debug,
-			       .find_function = module->find_function,
-			       .context = module->context,
-			       .stated = module->stated,
-			       .stated_size = module->stated_size,
-			       .bare = symbolizer->where.bare};
+	symbolizer->where = (struct where){
+		.root = {.fd = module->root_fd, .user = module->root_user, .far = module->root_far},
+		.symbols = module->symbols,
+		.find_debug = module->find_debug,
+		.find_function = module->find_function,
+		.context = module->context,
+		.stated = module->stated,
+		.stated_size = module->stated_size,
+		.bare = symbolizer->where.bare};
 	if (symbolizer->where.bare)
 		kept_symbols_read(&symbolizer->where.kept, module->kept, module->kept_size);
 	if (module->root_fd >= 0) {

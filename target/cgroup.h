@@ -38,7 +38,7 @@ bool MUST_CHECK target_cgroup_processes(const struct target_cgroup *cgroup, pid_
 					struct error *error);
 
 /*
- * False: it is this process, the one that it was started by (src/guardian.h) or a child of it, has
+ * False: it is this process, the one that it was started by (base/guardian.h) or a child of it, has
  * no program of its own (the kernel's), or has ended.
  */
 bool target_is_foreign(pid_t pid);

@@ -395,8 +395,9 @@ remote_addr core_start_stack(const struct target_core *core)
 
 struct foreign_root core_files(const struct target *target)
 {
-	return (struct foreign_root){target->core->in_our_root ? FOREIGN_OUR_ROOT : target->root,
-				     target->core->user, false};
+	return (struct foreign_root){.fd = target->core->in_our_root ? FOREIGN_OUR_ROOT
+								     : target->root,
+				     .user = target->core->user};
 }
 
 const struct foreign_root *target_symbols(const struct target *target)

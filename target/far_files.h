@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of a target's file systems may never answer: their files are for foreign_file_await. */
+/* Which of a target's file systems may never answer: their files are for far_file_await. */
 #ifndef TARGET_FAR_FILES_H
 #define TARGET_FAR_FILES_H
 

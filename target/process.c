@@ -357,8 +357,8 @@ struct foreign_root target_files(const struct target *target)
 {
 	if (target->core)
 		return core_files(target);
-	return (struct foreign_root){target->root >= 0 ? target->root : FOREIGN_NOWHERE,
-				     target_user(target), false};
+	return (struct foreign_root){.fd = target->root >= 0 ? target->root : FOREIGN_NOWHERE,
+				     .user = target_user(target)};
 }
 
 struct comparison {

@@ -67,7 +67,7 @@ static int tear_down(void **state)
 static bool opens(const char *path, uid_t user)
 {
 	char text[5] = "";
-	const int fd = foreign_file_open((struct foreign_root){root, user, false}, path);
+	const int fd = foreign_file_open((struct foreign_root){.fd = root, .user = user}, path);
 	if (fd < 0)
 		return false;
 	assert_int_equal(read(fd, text, 4), 4);
@@ -104,11 +104,11 @@ static void roots_and_kinds_hold(void **state)
 	assert_false(opens("fifo", 0));
 	assert_false(opens("nothing", 0));
 	assert_int_equal(errno, ENOENT);
-	assert_int_equal(foreign_file_open((struct foreign_root){FOREIGN_OUR_ROOT, 0, false},
+	assert_int_equal(foreign_file_open((struct foreign_root){.fd = FOREIGN_OUR_ROOT},
 					   "/proc/self/maps"),
 			 -1);
 	assert_int_equal(
-		foreign_file_open((struct foreign_root){FOREIGN_OUR_ROOT, 0, false}, "/dev/null"),
+		foreign_file_open((struct foreign_root){.fd = FOREIGN_OUR_ROOT}, "/dev/null"),
 		-1);
 	assert_int_equal(foreign_folder_open(root, "up"), -1);
 	const int again = foreign_folder_open(root, ".");

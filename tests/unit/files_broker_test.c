@@ -52,7 +52,7 @@ static int set_up(void **state)
 	(void)state;
 	nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	assert_true(nothing >= 0 && !broker_is_used());
-	assert_true(broker_start(give_number, NULL));
+	assert_true(broker_start(give_number, NULL, NULL));
 	return 0;
 }
 

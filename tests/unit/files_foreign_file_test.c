@@ -130,7 +130,7 @@ static void what_is_no_file_is_not_even_opened(void **state)
 			continue;
 		}
 		const int fd = foreign_file_open(
-			(struct foreign_root){root.fd, cases[i].user, false}, path);
+			(struct foreign_root){.fd = root.fd, .user = cases[i].user}, path);
 		if (fd < 0 ? errno != cases[i].failure : cases[i].failure)
 			fail_msg("%s as %u: %d, %s", path, cases[i].user, fd, strerror(errno));
 		if (was_opened(watch) != (fd >= 0 && strcmp(path, "/private") == 0))

@@ -306,7 +306,7 @@ static json_t *sources_of(enum source_choice choice, uid_t user)
 	strbuf_init(&out);
 	struct view_options options = plain;
 	options.source = choice;
-	options.source_root = (struct foreign_root){open(folder, O_PATH | O_DIRECTORY), user, false};
+	options.source_root = (struct foreign_root){.fd = open(folder, O_PATH | O_DIRECTORY), .user = user};
 	view_init(&view, &profile, &options, VIEW_BOXES);
 	html_tree_init(&tree, &view, HTML_MAX_NODES);
 	html_put_sources(&out, &tree, &options, &texts);

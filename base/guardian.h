@@ -5,8 +5,8 @@
  * process group of its own, which Ctrl-Z and SIGSTOP do not reach; should it be stopped all the
  * same, it is let go on at once.
  */
-#ifndef SRC_GUARDIAN_H
-#define SRC_GUARDIAN_H
+#ifndef BASE_GUARDIAN_H
+#define BASE_GUARDIAN_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What whoever started us wants of signals. */
-#ifndef SRC_SIGNALS_H
-#define SRC_SIGNALS_H
+#ifndef BASE_SIGNALS_H
+#define BASE_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>

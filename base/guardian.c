@@ -5,10 +5,13 @@
  * ends. Relies on waitpid reporting stops. Must never be the one that the target waits for: it
  * traces nothing.
  */
-#include "src/guardian.h"
+#include "base/guardian.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,10 +20,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "src/signals.h"
+#include "base/signals.h"
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 enum { PASSED_ON = sizeof(passed_on) / sizeof(*passed_on) };
+
+/* The child's status, as it ends: it may wait in a file system that does not answer, and cannot
+ * even be killed then. By a pipe that makes SIGCHLD: who has no rights may send us no signal. */
+static int told[2] = {-1, -1};
+static const uint64_t LEFT_NS = 150000000;
+enum { LOOK_NS = 50000000 };
 
 /* timeout(1) sends one signal twice, to its child and to the whole group: that is one. */
 static const uint64_t SAME_NS = 100000000;
@@ -81,6 +90,16 @@ static void look_at_child(pid_t child, const struct guardian_options *options)
 	}
 }
 
+/* What it tells is told once. */
+static void look_at_told(int *status, uint64_t *since_ns)
+{
+	const uint64_t now = clock_now_ns();
+	if (*since_ns && now - *since_ns > LEFT_NS)
+		_exit(*status);
+	if (!*since_ns && read(told[0], status, sizeof(*status)) == sizeof(*status))
+		*since_ns = now;
+}
+
 static void pass_on(pid_t child, int number, uint64_t *last_ns)
 {
 	const uint64_t now = clock_now_ns();
@@ -93,12 +112,15 @@ static void pass_on(pid_t child, int number, uint64_t *last_ns)
 static void __attribute__((noreturn))
 guard(pid_t child, const sigset_t *awaited, const struct guardian_options *options)
 {
-	uint64_t last_ns[PASSED_ON] = {0};
+	const struct timespec soon = {.tv_nsec = LOOK_NS};
+	uint64_t last_ns[PASSED_ON] = {0}, told_ns = 0;
+	int status = 0;
 	if (options->meanwhile)
 		options->meanwhile();
 	for (;;) {
 		look_at_child(child, options);
-		const int number = sigwaitinfo(awaited, NULL);
+		look_at_told(&status, &told_ns);
+		const int number = sigtimedwait(awaited, NULL, told_ns ? &soon : NULL);
 		for (size_t i = 0; i < PASSED_ON; i++)
 			if (number == passed_on[i])
 				pass_on(child, number, &last_ns[i]);
@@ -106,6 +128,22 @@ guard(pid_t child, const sigset_t *awaited, const struct guardian_options *optio
 }
 
 /* ---- the child ---- */
+
+/* The last thing it does. Who reads what it has written, or answers it, waits no longer. */
+static void tell_end(int status, void *unused)
+{
+	(void)unused;
+	(void)!fflush(NULL);
+	close_range(STDIN_FILENO, STDERR_FILENO, 0);
+	(void)!write(told[1], &status, sizeof(status));
+}
+
+static bool listen_to_child(void)
+{
+	return pipe2(told, O_CLOEXEC | O_NONBLOCK) == 0 &&
+	       fcntl(told[0], F_SETOWN, getpid()) == 0 && fcntl(told[0], F_SETSIG, SIGCHLD) == 0 &&
+	       fcntl(told[0], F_SETFL, O_ASYNC | O_NONBLOCK) == 0;
+}
 
 /* Blocked, not ignored: to write to a terminal whose foreground it is not is allowed then, too. */
 static void begin_work(pid_t parent, const sigset_t *before)
@@ -139,11 +177,15 @@ bool guardian_begin(const struct guardian_options *options, sigset_t *mask, stru
 	sigaction(SIGCHLD, NULL, &before);
 	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, &awaited, mask);
-	const pid_t child = fork();
+	const pid_t child = listen_to_child() ? fork() : -1;
 	if (child < 0)
 		return error_set_errno(error, errno, "cannot start a process");
-	if (child > 0)
+	if (child > 0) {
+		close(told[1]);
 		guard(child, &awaited, options);
+	}
+	close(told[0]);
+	on_exit(tell_end, NULL);
 	sigaction(SIGCHLD, &before, NULL);
 	begin_work(parent, mask);
 	return true;
