@@ -24,16 +24,24 @@
 enum {
 	MOST_WHOLE_BYTES = 100000000,
 	MOST_BRIEF_BYTES = 150000000,
-	EVENT_BYTES = 60,
-	BRIEF_NAME = 200
+	BRIEF_NAME = 200,
+	TIMES_SIZE = 64
 };
 
 /* A day. */
 static const uint64_t MOST_STEP_NS = UINT64_C(86400000000000);
 
-struct event {
-	uint64_t start, end;
-	uint32_t node; /* of the view */
+/* The frames that a thread is in, outermost first. */
+struct open_frame {
+	uint32_t node;	/* of the view */
+	uint64_t start; /* since when */
+	size_t event;	/* which of its thread's events it is */
+};
+
+struct stack {
+	struct open_frame *frames; /* as many as the deepest stack has */
+	size_t depth, events;	   /* events: begun so far, in all */
+	uint64_t end;		   /* of what was added last */
 };
 
 struct writer {
@@ -45,14 +53,8 @@ struct writer {
 	bool any;	       /* event written */
 	bool brief;	       /* without "cat" and "args" */
 	uint64_t step_ns;      /* times are multiples of it; 0: as they are */
+	struct stack stack;    /* of the thread that is looked at */
 };
-
-static void put_us(struct strbuf *out, uint64_t ns)
-{
-	strbuf_add_number(out, ns / 1000);
-	if (ns % 1000)
-		strbuf_printf(out, ".%03" PRIu64, ns % 1000);
-}
 
 static void next_event(struct writer *writer)
 {
@@ -73,11 +75,25 @@ static void put_name(struct writer *writer, const char *what, const struct track
 	strbuf_add_text(writer->out, "}}");
 }
 
-static const char *frame_text_of(struct writer *writer, uint32_t id)
+static void put_args(struct strbuf *text, const struct frame *frame, const char *file, int line)
+{
+	strbuf_add_text(text, ",\"args\":{");
+	const bool in_library = file && (file == frame->module_path || file == frame->module);
+	if (file) {
+		strbuf_add_text(text, in_library ? "\"module\":" : "\"file\":");
+		view_put_json(text, file);
+	}
+	if (line)
+		strbuf_printf(text, ",\"line\":%d", line);
+	strbuf_add_char(text, '}');
+}
+
+/* All of an event that is behind its times. */
+static const struct strbuf *frame_text_of(struct writer *writer, uint32_t id)
 {
 	struct strbuf *text = &writer->frames[id];
 	if (text->text)
-		return text->text;
+		return text;
 	const struct frame *frame = &writer->profile->frames[id];
 	struct strbuf _cleanup_strbuf_ name;
 	strbuf_init(&name);
@@ -93,76 +109,93 @@ static const char *frame_text_of(struct writer *writer, uint32_t id)
 		name.size = BRIEF_NAME;
 	}
 	view_put_json(text, name.text);
-	if (writer->brief)
-		return text->text;
-	strbuf_add_text(text, ",\"args\":{");
-	const bool in_library = file && (file == frame->module_path || file == frame->module);
-	if (file) {
-		strbuf_add_text(text, in_library ? "\"module\":" : "\"file\":");
-		view_put_json(text, file);
-	}
-	if (line)
-		strbuf_printf(text, ",\"line\":%d", line);
+	if (!writer->brief)
+		put_args(text, frame, file, line);
 	strbuf_add_char(text, '}');
-	return text->text;
+	return text;
 }
 
-/* head: what all events of its thread begin with. */
-static void put_event(struct writer *writer, const struct strbuf *head, const struct event *event)
+/* Microseconds, without rounding. */
+static char *put_us(char *to, uint64_t ns)
 {
-	struct strbuf *out = writer->out;
-	next_event(writer);
-	strbuf_add(out, head->text, head->size);
-	put_us(out, event->start);
-	strbuf_add_text(out, ",\"dur\":");
-	put_us(out, event->end - event->start);
-	strbuf_add_char(out, ',');
-	strbuf_add_text(out, frame_text_of(writer, writer->view.nodes[event->node].frame));
-	strbuf_add_char(out, '}');
+	char digits[24];
+	size_t at = sizeof(digits);
+	uint64_t whole = ns / 1000;
+	do {
+		digits[--at] = (char)('0' + whole % 10);
+		whole /= 10;
+	} while (whole);
+	memcpy(to, digits + at, sizeof(digits) - at);
+	to += sizeof(digits) - at;
+	if (ns % 1000) {
+		*to++ = '.';
+		for (unsigned rest = (unsigned)(ns % 1000), unit = 100; unit; unit /= 10)
+			*to++ = (char)('0' + rest / unit % 10);
+	}
+	return to;
+}
+
+/* `2000,"dur":1000,`. Returns the size. */
+static size_t put_times(char times[TIMES_SIZE], uint64_t start, uint64_t length)
+{
+	static const char between[] = ",\"dur\":";
+	char *to = put_us(times, start);
+	memcpy(to, between, sizeof(between) - 1);
+	to = put_us(to + sizeof(between) - 1, length);
+	*to++ = ',';
+	return (size_t)(to - times);
+}
+
+/* What all events of a thread begin with; its names are before the first one. */
+static void make_head(struct strbuf *head, const struct track *track, pid_t tid)
+{
+	strbuf_init(head);
+	strbuf_printf(head, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":", (int)track->pid,
+		      (int)tid);
 }
 
 /* ---- from samples to events -------------------------------------------------------------------
  */
 
-struct events {
-	struct event *list;
-	size_t count, capacity;
-	size_t *open; /* those that go on, by depth */
-	size_t open_count, open_capacity;
-	uint64_t end; /* of what was added last */
+/* What is done when a frame comes, and when it has gone: its stack's end is set then. */
+struct visitor {
+	void (*came)(struct writer *writer, const struct open_frame *frame, void *context);
+	void (*went)(struct writer *writer, const struct open_frame *frame, void *context);
+	void *context;
 };
 
-static void add_event(struct events *events, uint64_t start, uint32_t node)
+static void close_to(struct writer *writer, size_t depth, const struct visitor *visitor)
 {
-	events->list = alloc_room(events->list, &events->capacity, events->count + 1,
-				  sizeof(*events->list));
-	events->open = alloc_room(events->open, &events->open_capacity, events->open_count + 1,
-				  sizeof(*events->open));
-	events->open[events->open_count++] = events->count;
-	events->list[events->count++] = (struct event){start, start, node};
-}
-
-static void close_to(struct events *events, size_t depth)
-{
-	while (events->open_count > depth)
-		events->list[events->open[--events->open_count]].end = events->end;
+	struct stack *stack = &writer->stack;
+	while (stack->depth > depth) {
+		stack->depth--;
+		if (visitor->went)
+			visitor->went(writer, &stack->frames[stack->depth], visitor->context);
+	}
 }
 
 /* The node that is there from `start` on: what is not in its stack ends, what is new begins. */
-static void change_to(struct events *events, const struct view *view, uint32_t node, uint64_t start,
-		      uint32_t *path)
+static void change_to(struct writer *writer, uint32_t node, uint64_t start,
+		      const struct visitor *visitor)
 {
-	size_t count = 0, depth = view->nodes[node].depth, same = 0;
-	if (start > events->end)
-		close_to(events, 0);
-	for (uint32_t at = node; at; at = view->nodes[at].parent)
-		path[depth - ++count] = at;
-	while (same < events->open_count && same < count &&
-	       events->list[events->open[same]].node == path[same])
-		same++;
-	close_to(events, same);
-	for (size_t i = same; i < count; i++)
-		add_event(events, start, path[i]);
+	struct stack *stack = &writer->stack;
+	const struct view_node *nodes = writer->view.nodes;
+	const size_t depth = nodes[node].depth;
+	if (start > stack->end)
+		close_to(writer, 0, visitor);
+	uint32_t same = node;
+	while (same && (nodes[same].depth > stack->depth ||
+			stack->frames[nodes[same].depth - 1].node != same))
+		same = nodes[same].parent;
+	close_to(writer, nodes[same].depth, visitor);
+	for (uint32_t at = node; at != same; at = nodes[at].parent)
+		stack->frames[nodes[at].depth - 1] = (struct open_frame){at, start, 0};
+	while (stack->depth < depth) {
+		struct open_frame *frame = &stack->frames[stack->depth++];
+		frame->event = stack->events++;
+		if (visitor->came)
+			visitor->came(writer, frame, visitor->context);
+	}
 }
 
 /* Threads without a number must not share one with another. */
@@ -182,51 +215,37 @@ static uint64_t coarse(uint64_t ns, uint64_t step_ns)
 	return (step + (ns % step_ns > moment)) * step_ns;
 }
 
-static struct events make_events(const struct writer *writer, const struct track *track,
-				 uint32_t *path)
+static void visit(struct writer *writer, const struct track *track, const struct visitor *visitor)
 {
-	const struct view *view = &writer->view;
-	struct events events = {0};
+	writer->stack.end = writer->stack.events = 0;
 	for (size_t i = 0; i < track->count; i++) {
 		const struct track_run *run = &track->runs[i];
 		const uint64_t start = coarse(run->start_ns, writer->step_ns);
 		const uint64_t end = coarse(run->end_ns, writer->step_ns);
 		if (start == end && run->start_ns < run->end_ns)
 			continue;
-		change_to(&events, view, view->of_node[run->node], start, path);
-		events.end = end;
+		change_to(writer, writer->view.of_node[run->node], start, visitor);
+		writer->stack.end = end;
 	}
-	close_to(&events, 0);
-	free(events.open);
-	return events;
+	close_to(writer, 0, visitor);
 }
 
-static void put_track(struct writer *writer, const struct track *track, pid_t tid,
-		      const struct events *events)
-{
-	put_name(writer, "process_name", track, track->pid,
-		 track->process ? track->process : "process");
-	put_name(writer, "thread_name", track, tid, track->name);
-	struct strbuf _cleanup_strbuf_ head;
-	strbuf_init(&head);
-	strbuf_printf(&head, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":", (int)track->pid,
-		      (int)tid);
-	for (size_t i = 0; i < events->count; i++)
-		put_event(writer, &head, &events->list[i]);
-}
+/* ---- how much it would be ---------------------------------------------------------------------
+ */
 
-/* Of the events of one thread at a time: all of them take as much memory as they have bytes. */
-static uint64_t count_of_track(struct writer *writer, const struct track *track, uint32_t *path)
+struct measure {
+	uint64_t *events; /* of each frame */
+	uint64_t bytes;	  /* of all but frames */
+	size_t head;	  /* of an event */
+};
+
+static void measure_event(struct writer *writer, const struct open_frame *frame, void *context)
 {
-	struct events events = make_events(writer, track, path);
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < events.count; i++) {
-		const uint32_t frame = writer->view.nodes[events.list[i].node].frame;
-		(void)frame_text_of(writer, frame);
-		bytes += EVENT_BYTES + writer->frames[frame].size;
-	}
-	free(events.list);
-	return bytes;
+	struct measure *measure = context;
+	char times[TIMES_SIZE];
+	measure->events[writer->view.nodes[frame->node].frame]++;
+	measure->bytes += measure->head;
+	measure->bytes += put_times(times, frame->start, writer->stack.end - frame->start);
 }
 
 static void forget_texts(struct writer *writer)
@@ -235,41 +254,115 @@ static void forget_texts(struct writer *writer)
 		strbuf_release(&writer->frames[i]);
 }
 
-static uint64_t count_bytes(struct writer *writer, const struct tracks *tracks, uint32_t *path)
+static uint64_t bytes_with_frames(struct writer *writer, const struct measure *measure)
 {
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < tracks->count; i++)
-		bytes += count_of_track(writer, &tracks->list[i], path);
+	uint64_t bytes = measure->bytes;
+	forget_texts(writer);
+	for (uint32_t i = 0; i < writer->profile->frame_count; i++)
+		if (measure->events[i])
+			bytes += measure->events[i] * (frame_text_of(writer, i)->size);
 	return bytes;
 }
 
-static void choose_detail(struct writer *writer, const struct tracks *tracks, uint32_t *path)
+static void measure_tracks(struct writer *writer, const struct tracks *tracks,
+			   struct measure *measure)
 {
+	const struct visitor visitor = {.went = measure_event, .context = measure};
+	measure->bytes = 0;
+	memset(measure->events, 0, writer->profile->frame_count * sizeof(*measure->events));
+	for (size_t i = 0; i < tracks->count; i++) {
+		struct strbuf _cleanup_strbuf_ head;
+		make_head(&head, &tracks->list[i], tid_of(&tracks->list[i], i));
+		measure->head = head.size;
+		visit(writer, &tracks->list[i], &visitor);
+	}
+}
+
+static void choose_detail(struct writer *writer, const struct tracks *tracks)
+{
+	uint64_t _cleanup_free_ *events =
+		alloc_zeroed(writer->profile->frame_count, sizeof(*events));
+	struct measure measure = {.events = events};
 	uint64_t step_ns = view_period_ns(writer->profile);
-	writer->brief = count_bytes(writer, tracks, path) > MOST_WHOLE_BYTES;
+	measure_tracks(writer, tracks, &measure);
+	writer->brief = bytes_with_frames(writer, &measure) > MOST_WHOLE_BYTES;
 	if (!writer->brief)
 		return;
-	forget_texts(writer);
 	strbuf_add_text(writer->out,
 			",\"frames\":\"without files, lines and kinds, long names cut, "
 			"as there are too many\"");
-	while (count_bytes(writer, tracks, path) > MOST_BRIEF_BYTES && step_ns < MOST_STEP_NS)
+	while (bytes_with_frames(writer, &measure) > MOST_BRIEF_BYTES && step_ns < MOST_STEP_NS) {
 		writer->step_ns = step_ns *= 2;
+		measure_tracks(writer, tracks, &measure);
+	}
 	if (writer->step_ns)
 		strbuf_printf(writer->out, ",\"times\":\"to %g ms, as there are too many changes\"",
 			      (double)writer->step_ns / 1e6);
 }
 
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+/* Of one thread's events, in the order in which they begin: how long each is. */
+struct lengths {
+	uint64_t *list;
+	size_t capacity;
+};
+
+static void make_room(struct writer *writer, const struct open_frame *frame, void *context)
+{
+	struct lengths *lengths = context;
+	(void)frame;
+	lengths->list = alloc_room(lengths->list, &lengths->capacity, writer->stack.events,
+				   sizeof(*lengths->list));
+}
+
+static void set_length(struct writer *writer, const struct open_frame *frame, void *context)
+{
+	const struct lengths *lengths = context;
+	lengths->list[frame->event] = writer->stack.end - frame->start;
+}
+
+struct put {
+	const uint64_t *lengths;
+	struct strbuf head;
+};
+
+static void put_event(struct writer *writer, const struct open_frame *frame, void *context)
+{
+	const struct put *put = context;
+	struct strbuf *out = writer->out;
+	char times[TIMES_SIZE];
+	const size_t size = put_times(times, frame->start, put->lengths[frame->event]);
+	const struct strbuf *text = frame_text_of(writer, writer->view.nodes[frame->node].frame);
+	strbuf_add(out, put->head.text, put->head.size);
+	strbuf_add(out, times, size);
+	strbuf_add(out, text->text, text->size);
+}
+
+static void put_track(struct writer *writer, const struct track *track, pid_t tid)
+{
+	put_name(writer, "process_name", track, track->pid,
+		 track->process ? track->process : "process");
+	put_name(writer, "thread_name", track, tid, track->name);
+	struct lengths lengths = {0};
+	visit(writer, track, &(struct visitor){make_room, set_length, &lengths});
+	struct put put = {.lengths = lengths.list};
+	make_head(&put.head, track, tid);
+	visit(writer, track, &(struct visitor){.came = put_event, .context = &put});
+	strbuf_release(&put.head);
+	free(lengths.list);
+}
+
 static void put_tracks(struct writer *writer, const struct tracks *tracks)
 {
-	uint32_t _cleanup_free_ *path = alloc_zeroed(view_depth(&writer->view) + 1, sizeof(*path));
-	choose_detail(writer, tracks, path);
+	writer->stack.frames =
+		alloc_zeroed(view_depth(&writer->view), sizeof(*writer->stack.frames));
+	choose_detail(writer, tracks);
 	strbuf_add_text(writer->out, "},\n\"traceEvents\":[");
-	for (size_t i = 0; i < tracks->count; i++) {
-		struct events events = make_events(writer, &tracks->list[i], path);
-		put_track(writer, &tracks->list[i], tid_of(&tracks->list[i], i), &events);
-		free(events.list);
-	}
+	for (size_t i = 0; i < tracks->count; i++)
+		put_track(writer, &tracks->list[i], tid_of(&tracks->list[i], i));
+	free(writer->stack.frames);
 }
 
 static void put_facts(struct writer *writer)
