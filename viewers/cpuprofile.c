@@ -13,12 +13,14 @@
 #include "base/table.h"
 #include "viewers/viewers.h"
 
+/* Small: there can be as many as the profile has nodes, for each thread. */
 struct node {
 	uint32_t parent; /* PROFILE_NONE: the root */
-	uint32_t frame;	 /* PROFILE_NONE: what `name` says */
-	const char *name;
+	uint32_t frame;	 /* from FIRST_NAME on: a name instead */
 	uint64_t hits;
 };
+
+#define FIRST_NAME UINT32_C(0x80000000)
 
 /* A sample, for so long. */
 struct step {
@@ -40,18 +42,28 @@ struct writer {
 	size_t count, capacity;
 	struct step *steps;
 	size_t step_count, step_capacity;
+	const char **names; /* of nodes without a frame: (root), (idle), threads */
+	size_t name_count, name_capacity;
 	struct place *places; /* of each node of the view */
 	struct table scripts; /* (file, 0) -> its number */
 	struct interner *texts;
 	struct strbuf *frames; /* of each frame, made when it is needed: its "callFrame" */
 };
 
-static uint32_t add_node(struct writer *writer, uint32_t parent, uint32_t frame, const char *name)
+static uint32_t add_node(struct writer *writer, uint32_t parent, uint32_t frame)
 {
 	writer->nodes = alloc_room(writer->nodes, &writer->capacity, writer->count + 1,
 				   sizeof(*writer->nodes));
-	writer->nodes[writer->count] = (struct node){parent, frame, name, 0};
+	writer->nodes[writer->count] = (struct node){parent, frame, 0};
 	return (uint32_t)writer->count++;
+}
+
+static uint32_t add_named(struct writer *writer, uint32_t parent, const char *name)
+{
+	writer->names = alloc_room(writer->names, &writer->name_capacity, writer->name_count + 1,
+				   sizeof(*writer->names));
+	writer->names[writer->name_count] = name;
+	return add_node(writer, parent, FIRST_NAME + (uint32_t)writer->name_count++);
 }
 
 /* The node for one of the view's, under a thread's. Missing ones are made, outermost first. */
@@ -67,7 +79,7 @@ static uint32_t node_of(struct writer *writer, uint32_t thread, uint32_t shown, 
 		id = writer->places[shown].node;
 	while (missing) {
 		shown = path[--missing];
-		id = add_node(writer, id, writer->view.nodes[shown].frame, NULL);
+		id = add_node(writer, id, writer->view.nodes[shown].frame);
 		writer->places[shown] = (struct place){thread, id};
 	}
 	return id;
@@ -121,8 +133,8 @@ static void put_call_frame(struct writer *writer, struct strbuf *out, const stru
 	strbuf_init(&name);
 	const char *file = NULL;
 	int line = 0;
-	if (node->frame == PROFILE_NONE)
-		strbuf_add_text(&name, node->name);
+	if (node->frame >= FIRST_NAME)
+		strbuf_add_text(&name, writer->names[node->frame - FIRST_NAME]);
 	else
 		view_frame_words(&name, &file, &line, &writer->profile->frames[node->frame],
 				 writer->options);
@@ -136,7 +148,7 @@ static void put_call_frame(struct writer *writer, struct strbuf *out, const stru
 
 static void put_cached(struct writer *writer, const struct node *node)
 {
-	struct strbuf *text = node->frame == PROFILE_NONE ? NULL : &writer->frames[node->frame];
+	struct strbuf *text = node->frame >= FIRST_NAME ? NULL : &writer->frames[node->frame];
 	if (text && !text->text) {
 		strbuf_init(text);
 		put_call_frame(writer, text, node);
@@ -149,7 +161,7 @@ static void put_cached(struct writer *writer, const struct node *node)
 
 struct children {
 	uint32_t *list;
-	size_t *first; /* of node i: list[first[i]] to list[first[i + 1]] */
+	uint32_t *first; /* of node i: list[first[i]] to list[first[i + 1]] */
 };
 
 static struct children find_children(const struct writer *writer)
@@ -158,15 +170,14 @@ static struct children find_children(const struct writer *writer)
 		.list = alloc_zeroed(writer->count + 1, sizeof(*found.list)),
 		.first = alloc_zeroed(writer->count + 2, sizeof(*found.first)),
 	};
-	size_t _cleanup_free_ *next = alloc_zeroed(writer->count + 1, sizeof(*next));
+	/* first[i + 1] is where the next child of i goes, until all are there: then the end of i's.
+	 */
 	for (size_t i = 1; i < writer->count; i++)
-		found.first[writer->nodes[i].parent + 1]++;
-	for (size_t i = 0; i < writer->count; i++) {
-		found.first[i + 1] += found.first[i];
-		next[i] = found.first[i];
-	}
+		found.first[writer->nodes[i].parent + 2]++;
+	for (size_t i = 2; i <= writer->count; i++)
+		found.first[i] += found.first[i - 1];
 	for (uint32_t i = 1; i < writer->count; i++)
-		found.list[next[writer->nodes[i].parent]++] = i;
+		found.list[found.first[writer->nodes[i].parent + 1]++] = i;
 	return found;
 }
 
@@ -181,7 +192,7 @@ static void put_nodes(struct writer *writer)
 		strbuf_printf(out, ",\"hitCount\":%" PRIu64, node->hits);
 		if (children.first[i] < children.first[i + 1])
 			strbuf_add_text(out, ",\"children\":[");
-		for (size_t j = children.first[i]; j < children.first[i + 1]; j++)
+		for (uint32_t j = children.first[i]; j < children.first[i + 1]; j++)
 			strbuf_printf(out, "%" PRIu32 "%s", children.list[j] + 1,
 				      j + 1 < children.first[i + 1] ? "," : "]");
 		strbuf_add_char(out, '}');
@@ -212,12 +223,12 @@ static void put_steps(struct writer *writer)
 static void add_tracks(struct writer *writer, const struct tracks *tracks)
 {
 	uint32_t _cleanup_free_ *path = alloc_zeroed(view_depth(&writer->view) + 1, sizeof(*path));
-	const uint32_t root = add_node(writer, PROFILE_NONE, PROFILE_NONE, "(root)");
-	const uint32_t idle = add_node(writer, root, PROFILE_NONE, "(idle)");
+	const uint32_t root = add_named(writer, PROFILE_NONE, "(root)");
+	const uint32_t idle = add_named(writer, root, "(idle)");
 	for (size_t i = 0; i < tracks->count; i++) {
 		uint32_t thread = root;
 		if (tracks->count > 1)
-			thread = add_node(writer, root, PROFILE_NONE, tracks->list[i].label);
+			thread = add_named(writer, root, tracks->list[i].label);
 		add_track(writer, &tracks->list[i], thread, idle, path);
 	}
 }
@@ -250,6 +261,7 @@ bool viewer_cpuprofile(const struct profile *profile, const struct view_options 
 	interner_free(writer.texts);
 	free(writer.nodes);
 	free(writer.steps);
+	free(writer.names);
 	view_release(&writer.view);
 	view_tracks_release(&tracks);
 	return true;
