@@ -4,6 +4,11 @@
  * ended in each (hitCount), and the order and lengths of these. A profile is of one thread; where
  * there are more, each is a node below the root, and its time is behind the one before it.
  * Where a thread has no samples, it is "(idle)". Lines are counted from 0 here.
+ *
+ * Readers differ in how long a sample is. VS Code's last one ends at endTime (buildModel),
+ * DevTools' is of average length (CPUProfileDataModel.normalizeTimestamps): so the last one is
+ * "(idle)", of no length. And where DevTools has hits alone, it makes all of them the whole time:
+ * so "(idle)" has as many as would have been samples.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -96,20 +101,24 @@ static void add_step(struct writer *writer, uint32_t node, uint64_t length)
 	writer->steps[writer->step_count++] = (struct step){node, length};
 }
 
-static void add_track(struct writer *writer, const struct track *track, uint32_t thread,
-		      uint32_t idle, uint32_t *path)
+/* Returns how long it is idle. */
+static uint64_t add_track(struct writer *writer, const struct track *track, uint32_t thread,
+			  uint32_t idle, uint32_t *path)
 {
-	uint64_t cursor = 0;
+	uint64_t cursor = 0, gaps = 0;
 	for (size_t i = 0; i < track->count; i++) {
 		const struct track_run *run = &track->runs[i];
-		if (run->start_ns > cursor)
+		if (run->start_ns > cursor) {
 			add_step(writer, idle, run->start_ns - cursor);
+			gaps += run->start_ns - cursor;
+		}
 		const uint32_t node =
 			node_of(writer, thread, writer->view.of_node[run->node], path);
 		writer->nodes[node].hits += run->count;
 		add_step(writer, node, run->end_ns - run->start_ns);
 		cursor = run->end_ns;
 	}
+	return gaps;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------
@@ -225,12 +234,17 @@ static void add_tracks(struct writer *writer, const struct tracks *tracks)
 	uint32_t _cleanup_free_ *path = alloc_zeroed(view_depth(&writer->view) + 1, sizeof(*path));
 	const uint32_t root = add_named(writer, PROFILE_NONE, "(root)");
 	const uint32_t idle = add_named(writer, root, "(idle)");
+	const uint64_t period = view_period_ns(writer->profile);
+	uint64_t gaps = 0;
 	for (size_t i = 0; i < tracks->count; i++) {
 		uint32_t thread = root;
 		if (tracks->count > 1)
 			thread = add_named(writer, root, tracks->list[i].label);
-		add_track(writer, &tracks->list[i], thread, idle, path);
+		gaps += add_track(writer, &tracks->list[i], thread, idle, path);
 	}
+	writer->nodes[idle].hits = gaps / period + (gaps % period >= period - period / 2);
+	if (writer->step_count)
+		add_step(writer, idle, 0);
 }
 
 bool viewer_cpuprofile(const struct profile *profile, const struct view_options *options,
