@@ -176,6 +176,9 @@ enum copy_result copy_running(struct taker *taker, struct copy_state *state,
 /* It is as in its last sample, and not copied for that reason. */
 void copy_leave(struct taker *taker, struct copy_state *state);
 
+/* It waited for a CPU when the tick was due: likewise. */
+bool copy_waited(const struct taker *taker, const struct copy_state *state);
+
 /* It runs by now: what is known without a look at it. */
 bool copy_runs(const struct taker *taker, struct copy_state *state);
 

@@ -88,6 +88,7 @@ void cpu_holder_begin(struct cpu_holder *holder, uint64_t now_ns, uint64_t deadl
 		      uint64_t period_ns, uint64_t other_ns)
 {
 	holder->tick_ns = now_ns;
+	holder->deadline_ns = deadline_ns;
 	holder->period_ns = period_ns;
 	count_late(holder, now_ns > deadline_ns ? now_ns - deadline_ns : 0);
 	count_running(holder);
@@ -155,6 +156,14 @@ bool cpu_hold_runs(const struct cpu_holder *holder, struct cpu_hold *hold)
 	if (why)
 		refuse(hold, why);
 	return last.runnable;
+}
+
+/* The taker, too, makes a thread wait, but no earlier than that. */
+bool cpu_hold_waited(const struct cpu_holder *holder, const struct cpu_hold *hold)
+{
+	struct thread_switch last;
+	return hold->trusted && switch_log_last(hold->log, &last) && last.runnable &&
+	       last.on_cpu == (last.time_ns > holder->deadline_ns);
 }
 
 /*

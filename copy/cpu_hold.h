@@ -47,6 +47,7 @@ struct cpu_holder {
 	pid_t expected;		/* which that is likely to be the next time */
 	struct placement placement;
 	uint64_t tick_ns, period_ns; /* when this tick began; from one to the next */
+	uint64_t deadline_ns;	     /* when it was due */
 	uint64_t rest_ns;	     /* when the last one ended */
 	unsigned running;	     /* threads to be held in this tick */
 	unsigned crowded, idle;	     /* ticks in a row with several of them, with none */
@@ -73,6 +74,10 @@ void cpu_holder_end(struct cpu_holder *holder, uint64_t now_ns);
 
 /* The taker is on the CPU of a thread, which stands still while it is awake. */
 bool cpu_holder_follows(const struct cpu_holder *holder);
+
+/* True when it had no CPU at the time for which this tick was due, and waited for one: known from
+ * the log alone. */
+bool cpu_hold_waited(const struct cpu_holder *holder, const struct cpu_hold *hold);
 
 /* Changes whenever the thread has run; 0: not known. */
 uint64_t cpu_hold_position(const struct cpu_hold *hold);

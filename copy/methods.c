@@ -35,6 +35,11 @@ bool copy_runs(const struct taker *taker, struct copy_state *state)
 	return cpu_hold_runs(&taker->means->holder, &state->past->hold);
 }
 
+bool copy_waited(const struct taker *taker, const struct copy_state *state)
+{
+	return cpu_hold_waited(&taker->means->holder, &state->past->hold);
+}
+
 void copy_learn(struct taker *taker, struct copy_state *state, struct raw_sample *raw)
 {
 	prediction_learn_from(&state->past->prediction, raw);

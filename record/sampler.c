@@ -163,6 +163,21 @@ static bool waits_on(struct watched_thread *watched)
 	return true;
 }
 
+/*
+ * With --mode=cpu: it had no CPU when the tick was due. Where it waits is no measure of where it
+ * runs: a thread is made to give way at a system call far more often than elsewhere (thread_time()
+ * has the kernel see that its turn is over), and a sample there would have all of its CPU time
+ * since the last one. The next sample that is taken on a CPU has it.
+ */
+static bool waited(const struct recorder *recorder, struct watched_thread *watched)
+{
+	if (!recorder->options.cpu || !copy_waited(&watched->process->taker, &watched->copy))
+		return false;
+	copy_leave(&watched->process->taker, &watched->copy);
+	watched->asked = false;
+	return true;
+}
+
 /* Looks at a thread for `ticks` ticks, the last of which is now. Returns how many samples were
  * dropped because the worker lags behind. */
 static uint64_t look(struct recorder *recorder, struct watched_thread *watched, uint64_t ticks,
@@ -224,8 +239,8 @@ static uint64_t tick_awake(struct recorder *recorder, struct process *process, u
 	for (size_t n = 0; n < count && !atomic_load(&recorder->stop); n++) {
 		size_t i = (first + n) % count;
 		struct watched_thread *watched = threads->threads[i];
-		uint64_t lost =
-			counts(recorder, watched, now) ? look(recorder, watched, ticks, now) : 0;
+		const bool looked_at = counts(recorder, watched, now) && !waited(recorder, watched);
+		uint64_t lost = looked_at ? look(recorder, watched, ticks, now) : 0;
 		if (lost && dropped == 0)
 			process->tick.first_awake = i;
 		dropped += lost;
