@@ -223,9 +223,10 @@ static bool is_function(struct unwinder *unwinder, struct module *module, remote
 	return read_jump(module, address, &jump) && has_slot(&jump, &slot);
 }
 
-/* What is no code may be anything. */
+/* What is no code may be anything. `anywhere`: to a part of the function, too, that is elsewhere.
+ */
 static bool has_jump_out(struct unwinder *unwinder, struct module *module, remote_addr start,
-			 const uint8_t *bytes, size_t size)
+			 const uint8_t *bytes, size_t size, bool anywhere)
 {
 	struct x86_instruction instruction;
 	for (size_t at = 0; at < size; at += instruction.length) {
@@ -233,31 +234,44 @@ static bool has_jump_out(struct unwinder *unwinder, struct module *module, remot
 			return true;
 		if (instruction.flow != X86_JUMP && instruction.flow != X86_BRANCH)
 			continue;
-		if (!instruction.target || (instruction.target - start >= size &&
-					    is_function(unwinder, module, instruction.target)))
+		if (!instruction.target ||
+		    (instruction.target - start >= size &&
+		     (anywhere || is_function(unwinder, module, instruction.target))))
 			return true;
 	}
 	return false;
 }
 
-bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
+static bool may_jump(struct unwinder *unwinder, remote_addr target, enum answer_key key)
 {
 	const struct mapping *const mapping = module_table_find(unwinder->modules, target);
 	struct module *const module = mapping ? mapping->module : NULL;
 	uint64_t start, size;
 	uint32_t answer = true;
-	if (cache_table_find(&unwinder->answers, target, ANSWER_JUMPS, &answer))
+	if (cache_table_find(&unwinder->answers, target, key, &answer))
 		return answer;
 	if (module && frame_index_function(module, target - module->load_bias, &start, &size) &&
 	    size <= FUNCTION_LIMIT) {
 		uint8_t *const bytes = alloc_zeroed(size, 1);
 		start += module->load_bias;
 		answer = code_read(module, start, bytes, size) < size ||
-			 has_jump_out(unwinder, module, start, bytes, size);
+			 has_jump_out(unwinder, module, start, bytes, size, key == ANSWER_LEAVES);
 		free(bytes);
 	}
-	cache_table_put(&unwinder->answers, target, ANSWER_JUMPS, answer);
+	cache_table_put(&unwinder->answers, target, key, answer);
 	return answer;
+}
+
+bool call_target_jumps(struct unwinder *unwinder, remote_addr target)
+{
+	return may_jump(unwinder, target, ANSWER_JUMPS);
+}
+
+bool call_contradicts(struct unwinder *unwinder, remote_addr address, remote_addr function)
+{
+	remote_addr target = 0;
+	return call_site_find(unwinder, NULL, address, &target) == CALL_TO && target != function &&
+	       !may_jump(unwinder, target, ANSWER_LEAVES);
 }
 
 size_t code_read_live(const struct unwinder *unwinder, remote_addr address, uint8_t *bytes)

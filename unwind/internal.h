@@ -47,6 +47,7 @@ enum answer_key {
 	ANSWER_CALL,   /* call_site.c: the call before it, | the other module's id + 1 << 8 */
 	ANSWER_TARGET, /* likewise: what it calls */
 	ANSWER_JUMPS,  /* may this function jump to another? */
+	ANSWER_LEAVES, /* ... or to a part of itself that is elsewhere? */
 };
 
 /* The rows made so far, and what they are made of: row.c. */
@@ -113,6 +114,9 @@ enum call_kind call_site_find(struct unwinder *unwinder, const struct module *ot
 
 /* May the function at this address, or what we do not know there, jump on to another one? */
 bool call_target_jumps(struct unwinder *unwinder, remote_addr target);
+
+/* The call before this address is of another function than that, which does not jump on. */
+bool call_contradicts(struct unwinder *unwinder, remote_addr address, remote_addr function);
 
 /* Up to `size` bytes of code: near a segment's end fewer. */
 size_t code_read(const struct module *module, remote_addr address, uint8_t *bytes, size_t size);

@@ -152,14 +152,32 @@ static enum unwind_end end_without_row(struct unwinder *unwinder, const struct u
 									    : end;
 }
 
-/* Of a trial: it is proved by the step from a frame with that SP. Else the frame's CFA is known. */
-static bool leave_frame(struct unwinder *unwinder, const struct walk_position *place,
-			remote_addr sp, size_t steps, struct unwind_stack *stack)
+/*
+ * A trial has gone from a frame of that row to one that has not called it. From a stale word a walk
+ * comes back to the true stack by stale frames, all of which have a call before them.
+ */
+static bool is_refuted(struct unwinder *unwinder, const struct unwind_row *row,
+		       const struct walk_position *place, size_t steps)
 {
-	if (!stack)
-		return is_proved(unwinder, place, sp, steps);
-	stack->frames[stack->count - 1].cfa = place->sp;
-	return false;
+	enum { STEPS_CHECKED = 8 };
+	return steps <= STEPS_CHECKED && row->kind == ROW_FOUND && row->function &&
+	       !row->signal_frame && !place->exact &&
+	       call_contradicts(unwinder, place->pc, row->function);
+}
+
+/* Of a trial: it is proved, or refuted, by the step from a frame with that row and SP. Else the
+ * frame's CFA is known. UNWIND_END_LIMIT stands for "go on". */
+static enum unwind_end leave_frame(struct unwinder *unwinder, const struct unwind_row *row,
+				   const struct walk_position *place, remote_addr sp, size_t steps,
+				   struct unwind_stack *stack)
+{
+	if (stack)
+		stack->frames[stack->count - 1].cfa = place->sp;
+	else if (is_refuted(unwinder, row, place, steps))
+		return UNWIND_END_BAD;
+	else if (is_proved(unwinder, place, sp, steps))
+		return UNWIND_END_OUTERMOST;
+	return UNWIND_END_LIMIT;
 }
 
 static enum unwind_end walk_by_information(struct unwinder *unwinder, struct registers *registers,
@@ -188,10 +206,10 @@ static enum unwind_end walk_by_information(struct unwinder *unwinder, struct reg
 		else
 			position_registers(&place, registers);
 		*exact = place.exact;
+		if (end == UNWIND_END_LIMIT)
+			end = leave_frame(unwinder, row, &place, sp, ++steps, stack);
 		if (end != UNWIND_END_LIMIT)
 			return end;
-		if (leave_frame(unwinder, &place, sp, ++steps, stack))
-			return UNWIND_END_OUTERMOST;
 	}
 	return UNWIND_END_LIMIT;
 }

@@ -29,10 +29,12 @@
 
 static const char near_source[] =
 	".text\n"
-	/* The thread's start: nobody called it. */
-	TYPED("in_start") ".cfi_startproc\n.cfi_undefined rip\ncall plain_here\n"
+	/* The thread's start: nobody called it. It may have called any, by what has a part elsewhere. */
+	TYPED("in_start") ".cfi_startproc\n.cfi_undefined rip\ncall split_here\n"
 	LABEL("after_start") "nop\nret\n.cfi_endproc\n"
 	TYPED("plain") ".cfi_startproc\nnop\nnop\nret\n.cfi_endproc\n"
+	TYPED("split") ".cfi_startproc\nnop\njne .Lcold\nret\n.cfi_endproc\n"
+	TYPED("parts") ".cfi_startproc\nnop\n.Lcold: ud2\n.cfi_endproc\n"
 	TYPED("jumper") ".cfi_startproc\nnop\njmp *%rax\n.cfi_endproc\n"
 	TYPED("thunk") ".cfi_startproc\njmp .Lleaf\n.cfi_endproc\n"
 	CALLER("direct", "call .Lleaf")
@@ -53,7 +55,7 @@ static const char near_source[] =
 	CALLER("late", "call .Llate")
 	CALLER("moved", "call .Lmoved")
 	".set plain_here, plain\n.set jumper_here, jumper\n.set thunk_here, thunk\n"
-	".hidden plain_here\n.hidden jumper_here\n.hidden thunk_here\n"
+	".set split_here, split\n.hidden split_here\n.hidden plain_here\n.hidden jumper_here\n.hidden thunk_here\n"
 	/* From here on no information. */
 	TYPED("leaf") ".Lleaf: push %rbx\npush %r12\n" LABEL("leaf_prologue") "sub $24,%rsp\n"
 	"xor %eax,%eax\n" LABEL("leaf_body") "nop\nnop\nud2\nadd $24,%rsp\npop %r12\n"
@@ -140,6 +142,8 @@ static const struct test_case cases[] = {
 	{ "good evidence that leads nowhere", "moved_body",
 	  "after_indirect after_start . . . after_moved !", "indirect start", 0 },
 	{ "only the weakest", "leaf_body", ". . . . . after_plain after_start", "plain start", 0 },
+	{ "left over from frames of which none has called the other", "moved_body",
+	  "after_direct after_plain after_start . . after_moved after_start", "moved start", 0 },
 	/* Assembly that calls assembly: each is a frame. */
 	{ "two activations without information", "leaf_body",
 	  ". . . . . after_bare . after_through after_start", "bare through start", 0 },
