@@ -113,14 +113,14 @@ static void __attribute__((noreturn))
 guard(pid_t child, const sigset_t *awaited, const struct guardian_options *options)
 {
 	const struct timespec soon = {.tv_nsec = LOOK_NS};
-	uint64_t last_ns[PASSED_ON] = {0}, told_ns = 0;
+	uint64_t last_ns[PASSED_ON] = {0}, ending_ns = 0;
 	int status = 0;
 	if (options->meanwhile)
 		options->meanwhile();
 	for (;;) {
 		look_at_child(child, options);
-		look_at_told(&status, &told_ns);
-		const int number = sigtimedwait(awaited, NULL, told_ns ? &soon : NULL);
+		look_at_told(&status, &ending_ns);
+		const int number = sigtimedwait(awaited, NULL, ending_ns ? &soon : NULL);
 		for (size_t i = 0; i < PASSED_ON; i++)
 			if (number == passed_on[i])
 				pass_on(child, number, &last_ns[i]);
@@ -129,12 +129,11 @@ guard(pid_t child, const sigset_t *awaited, const struct guardian_options *optio
 
 /* ---- the child ---- */
 
-/* The last thing it does. Who reads what it has written, or answers it, waits no longer. */
+/* The last thing it does. */
 static void tell_end(int status, void *unused)
 {
 	(void)unused;
 	(void)!fflush(NULL);
-	close_range(STDIN_FILENO, STDERR_FILENO, 0);
 	(void)!write(told[1], &status, sizeof(status));
 }
 
