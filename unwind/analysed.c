@@ -332,9 +332,12 @@ static bool try_entry(struct search *search, const struct code_entry *entry, boo
 	return holds && search->result->proven == proven;
 }
 
-/* Where the function begins of which the returns have told the caller, for its name. */
-static void name_entry(struct search *search, const struct code_entries *entries)
+/* Where the function begins of which the returns have told the caller, for its name; and where the
+ * caller calls just that, what it leaves as it is. */
+static void name_entry(struct search *search, const struct code_entries *entries,
+		       struct x86_row *told)
 {
+	bool calls_entry;
 	for (size_t i = 0; i < entries->count; i++) {
 		struct x86_row row;
 		struct registers caller;
@@ -345,6 +348,12 @@ static void name_entry(struct search *search, const struct code_entries *entries
 		    caller.value[REGISTER_RSP] != search->result->caller.value[REGISTER_RSP])
 			continue;
 		search->result->entry = entries->items[i].address;
+		if (!may_have_called(search->unwinder, &search->place, caller.value[REGISTER_RIP],
+				     &entries->items[i], &calls_entry) ||
+		    !calls_entry)
+			return;
+		told->kept = row.kept;
+		search->result->caller = caller;
 		return;
 	}
 }
@@ -359,7 +368,7 @@ static bool try_epilogue(struct search *search, const struct code_entries *entri
 	if (!x86_epilogue_row(&code, search->place.pc, answer.known, &answer.row) ||
 	    !try_row(search, &answer.entry, &answer.row))
 		return false;
-	name_entry(search, entries);
+	name_entry(search, entries, &answer.row);
 	answer.named = search->result->entry;
 	if (search->source.module && is_certain(search))
 		keep_answer(search, &answer);

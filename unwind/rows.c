@@ -80,9 +80,11 @@ bool row_apply(struct unwinder *unwinder, const struct x86_row *row, const struc
 	    (cfa <= sp && !may_go_back(unwinder, row)) || !read_word(unwinder, cfa - 8, &address))
 		return false;
 	for (int i = 0; i < X86_REGISTERS; i++) {
+		const struct x86_place same = {.kind = X86_PLACE_VALUE, .base = (uint8_t)i};
+		const bool kept = row->kept & X86_BIT(i);
 		uint64_t value;
-		if (!(X86_CALLEE_SAVED & X86_BIT(i)) ||
-		    !row_value(unwinder, callee, cfa, &row->saved[i], &value))
+		if (!((X86_CALLEE_SAVED & X86_BIT(i)) || kept) ||
+		    !row_value(unwinder, callee, cfa, kept ? &same : &row->saved[i], &value))
 			continue;
 		caller->value[numbers[i]] = value;
 		caller->known |= 1u << numbers[i];

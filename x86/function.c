@@ -48,7 +48,8 @@ struct x86_function {
 	struct moves moves;
 	size_t steps; /* left */
 	uint64_t entry;
-	bool again; /* another round is needed */
+	uint16_t kept; /* registers that callees need not save, and it leaves as they are */
+	bool again;    /* another round is needed */
 	bool overrun;
 };
 
@@ -307,7 +308,7 @@ static bool follow(struct x86_function *function, struct state *state,
 		follow_branch(function, state, instruction);
 		return true;
 	case X86_CALL:
-		state_apply(state, instruction, at, &function->moves);
+		called_apply(state, instruction, at, function->pages.code, &function->moves);
 		follow_landing(function, state, at + instruction->length);
 		return !never_returns(function, at, instruction);
 	default:
@@ -376,6 +377,7 @@ struct x86_function *x86_function_new(const struct x86_code *code, uint64_t entr
 	function->entry = entry;
 	function->steps = STEP_LIMIT;
 	follow_all(function);
+	function->kept = function->overrun ? 0 : (uint16_t)called_keeps(&function->pages);
 	/* What was not looked at to its end may have been decided otherwise. */
 	if (function->overrun)
 		function->block_count = 0;
@@ -427,7 +429,7 @@ static bool state_at(const struct x86_function *function, struct code_pages *pag
 		const uint64_t next = at + instruction.length;
 		if (next == pc && is_return && instruction.flow != X86_CALL)
 			return false;
-		state_apply(state, &instruction, at, &moves);
+		called_apply(state, &instruction, at, pages->code, &moves);
 		at = next;
 	}
 	return at == pc && (is_return || at < block->end);
@@ -441,7 +443,10 @@ bool x86_function_row(const struct x86_function *function, const struct x86_code
 	code_pages_init(&pages, code);
 	const bool reached = state_at(function, &pages, pc, is_return, &state);
 	code_pages_release(&pages);
-	return reached && row_of_state(&state, known, row);
+	if (!reached || !row_of_state(&state, known, row))
+		return false;
+	row->kept = function->kept;
+	return true;
 }
 
 bool x86_function_register(const struct x86_function *function, const struct x86_code *code,

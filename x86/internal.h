@@ -118,6 +118,16 @@ static inline bool is_pointer_to(const struct value *value, int base)
 	return value->kind == VALUE_POINTER && value->base == base;
 }
 
+/* ---- called.c: what a call leaves as it is ------------------------------------------------- */
+
+/* state_apply, where a call may leave more registers than the ABI promises. */
+void called_apply(struct state *state, const struct x86_instruction *instruction, uint64_t at,
+		  const struct x86_code *code, struct moves *moves);
+
+/* Registers that a callee need not save, and the function whose instructions these are leaves as
+ * they are; 0: also when it may call another one, or become one. */
+unsigned called_keeps(const struct code_pages *pages);
+
 /* ---- row.c ---------------------------------------------------------------------------------- */
 
 bool row_of_state(const struct state *state, unsigned known, struct x86_row *row);

@@ -281,10 +281,10 @@ static void store_operand(struct state *state, const struct x86_instruction *ins
 		forget_words(state, base.base, base.number + displacement, instruction->stored);
 }
 
-static void call(struct state *state, uint64_t at)
+static void call(struct state *state, unsigned kept, uint64_t at)
 {
 	for (int i = 0; i < X86_REGISTERS; i++)
-		if (!(X86_CALLEE_SAVED & X86_BIT(i)) && i != X86_RSP)
+		if (!((X86_CALLEE_SAVED | kept) & X86_BIT(i)) && i != X86_RSP)
 			state->registers[i] = unknown;
 	forget_below(state, &state->registers[X86_RSP]);
 	state->compared.number = state->limit.number = X86_NO_REGISTER;
@@ -313,7 +313,7 @@ void state_apply(struct state *state, const struct x86_instruction *instruction,
 		if (instruction->target == at + instruction->length)
 			push(state, &unknown); /* call 1f; 1: pop %rbx */
 		else
-			call(state, at);
+			call(state, instruction->kept, at);
 		return;
 	}
 	const struct value from =

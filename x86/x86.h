@@ -96,6 +96,7 @@ struct x86_instruction {
 	uint16_t written;	  /* one bit a register: not what it was, in part at least */
 	uint16_t compared;	  /* cmp, test; by ucomis xmm0 counts as RAX */
 	uint16_t stored;	  /* bytes written from `memory` on; 0: none */
+	uint16_t kept;		  /* of a call: more registers than the ABI's that it leaves */
 	uint8_t length;
 	uint8_t flow;	/* enum x86_flow */
 	uint8_t effect; /* enum x86_effect */
@@ -212,6 +213,7 @@ struct x86_place {
 struct x86_row {
 	struct x86_place cfa;		       /* never by X86_CFA */
 	struct x86_place saved[X86_REGISTERS]; /* of those that are callee-saved */
+	uint16_t kept; /* of the others: the function never changes them, nor calls one that may */
 };
 
 /*

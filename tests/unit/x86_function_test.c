@@ -66,6 +66,17 @@ asm(".text\n.balign 16\n.globl functions_begin\nfunctions_begin:\n"
     /* Two calls land at one pad, from another stack pointer each. */
     L("fn_two") "call fn_plain\n" L("two_first") "push %rax\ncall fn_plain\n"
     L("two_second") "pop %rax\nret\n" L("two_pad") "nop\nud2\n"
+    /* As x264's: the old stack pointer is in RCX, which what it calls leaves alone. */
+    L("fn_custom") "mov %rsp,%rcx\nand $-32,%rsp\nsub $96,%rsp\ncall fn_leaf\n" L("custom_called")
+    "sub $64,%rsp\ncall fn_leaf\n" L("custom_again") "nop\nmov %rcx,%rsp\n" L("custom_ret") "ret\n"
+    L("fn_leaf") "mov (%rdi),%eax\ntest %eax,%eax\njne 1f\nmov $1,%eax\n" L("leaf_body") "nop\n1: ret\n"
+    /* Others may not: one changes it, one calls, one goes where nobody knows. */
+    L("fn_changed") "mov %rsp,%rcx\nand $-32,%rsp\ncall 1f\n" L("changed_called") "nop\nmov %rcx,%rsp\nret\n"
+    "1: test %eax,%eax\njne 2f\nret\n2: inc %ecx\nret\n"
+    L("fn_calling") "mov %rsp,%rcx\nand $-32,%rsp\ncall 1f\n" L("calling_called") "nop\nmov %rcx,%rsp\nret\n"
+    "1: call fn_plain\nret\n"
+    L("fn_leaving") "mov %rsp,%rcx\nand $-32,%rsp\ncall 1f\n" L("leaving_called") "nop\nmov %rcx,%rsp\nret\n"
+    "1: jmp *%rax\n"
     ".globl functions_end\nfunctions_end: .long 0\n");
 
 #define NOWHERE INT32_MIN
@@ -105,6 +116,9 @@ static const struct expected table[] = {
 	{"fn_switch", "switch_1", false, 0, V, X86_RSP, 24, 0, 0, 0, 0, 0},
 	{"fn_switch", "switch_2", false, 0, V, X86_RSP, 16, 0, 0, 0, 0, 0},
 	{"fn_switch", "switch_other", false, 0, V, X86_RSP, 16, 0, 0, 0, 0, 0},
+	{"fn_custom", "custom_called", true, 0, V, X86_RCX, 8, 0, 0, 0, 0, 0},
+	{"fn_custom", "custom_again", true, 0, V, X86_RCX, 8, 0, 0, 0, 0, 0},
+	{"fn_custom", "custom_ret", false, 0, V, X86_RSP, 8, 0, 0, 0, 0, 0},
 	{"fn_reused", "reused_1", false, 0, V, X86_RSP, 32, 0, 0, 0, 0, 0},
 	{"fn_reused", "reused_2", false, 0, V, X86_RSP, 32, 0, 0, NOWHERE, 0, 0},
 	{"fn_exchanged", "exchanged_body", false, 0, V, X86_RSP, 8, 0, X86_RAX + 1, 0, 0, 0},
@@ -120,6 +134,10 @@ static const struct expected table[] = {
 
 /* Functions and places of which nothing must be said. */
 static const struct expected undecided[] = {
+	{.function = "fn_custom", .at = "custom_called", .is_return = true, .known = X86_CALLEE_SAVED | X86_BIT(X86_RSP)},
+	{.function = "fn_changed", .at = "changed_called", .is_return = true},
+	{.function = "fn_calling", .at = "calling_called", .is_return = true},
+	{.function = "fn_leaving", .at = "leaving_called", .is_return = true},
 	{"fn_unbounded", "unbounded_1", .base = 0},
 	{"fn_odd", "odd_body", .base = 0},
 	{"fn_odd", "fn_odd_on", .base = 0},
@@ -140,7 +158,10 @@ static const struct expected undecided[] = {
 	X(reused_1) X(reused_2) X(fn_exchanged) X(exchanged_body) X(functions_begin) \
 	X(functions_end) X(fn_jumps) X(fn_lands) X(lands_called) X(lands_pad) X(lands_on) \
 	X(fn_throws) X(throws_called) X(throws_pad) X(fn_never) X(fn_two) X(two_first) \
-	X(two_second) X(two_pad) X(fn_loop) X(loop_first) X(loop_saved) X(fn_framed) X(framed_body)
+	X(two_second) X(two_pad) X(fn_loop) X(loop_first) X(loop_saved) X(fn_framed) X(framed_body) \
+	X(fn_custom) X(custom_called) X(custom_again) X(custom_ret) X(fn_leaf) X(leaf_body) \
+	X(fn_changed) X(changed_called) X(fn_calling) X(calling_called) X(fn_leaving) \
+	X(leaving_called)
 
 #define DECLARE(name) extern const char name[];
 LABELS(DECLARE)
@@ -251,6 +272,21 @@ static void what_is_not_decided_is_said(void **state)
 			fail_msg("%s in %s: CFA %d:%d%+d", undecided[i].at, undecided[i].function,
 				 row.cfa.kind, row.cfa.base, row.cfa.offset);
 	}
+}
+
+static void what_a_function_leaves_as_it_is_is_told(void **state)
+{
+	static const struct expected leaf = {.function = "fn_leaf", .at = "leaf_body"},
+				     calls = {.function = "fn_pushes", .at = "pushes_body"},
+				     custom = {.function = "fn_custom", .at = "custom_ret"};
+	struct x86_row row;
+	(void)state;
+	assert_true(look(&leaf, &row));
+	assert_int_equal(row.kept, 0xffff & ~(X86_CALLEE_SAVED | X86_BIT(X86_RSP) | X86_BIT(X86_RAX)));
+	assert_true(look(&calls, &row));
+	assert_int_equal(row.kept, 0);
+	assert_true(look(&custom, &row));
+	assert_int_equal(row.kept, 0);
 }
 
 static void a_register_is_found_by_others(void **state)
@@ -376,6 +412,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_what_the_code_does),
 		cmocka_unit_test(what_is_not_decided_is_said),
+		cmocka_unit_test(what_a_function_leaves_as_it_is_is_told),
 		cmocka_unit_test(a_register_is_found_by_others),
 		cmocka_unit_test(epilogues_need_no_entry),
 		cmocka_unit_test(any_bytes_end_in_bounded_time),
