@@ -19,6 +19,7 @@ static const struct {
 	FIELD(gone),	  FIELD(uninterruptible), FIELD(contradictions),
 	FIELD(truncated), FIELD(dropped),	  FIELD(native_samples),
 	FIELD(threads),	  FIELD(stopped_ns),	  FIELD(elapsed_ns),
+	FIELD(squares),
 };
 
 _Static_assert(sizeof(struct profile_counts) == PROFILE_COUNT_FIELDS * sizeof(uint64_t),

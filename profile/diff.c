@@ -5,7 +5,9 @@
  *
  * A share p of n looks has the standard deviation sqrt(p(1-p)/n) if one look says nothing of the
  * next: that holds for threads that run. A sample of a thread that has not run since the last one
- * was not looked at, and is no evidence of its own.
+ * was not looked at, and is no evidence of its own; nor is a look that counts as several samples
+ * more than one (Kish, Survey Sampling, 1965: the effective number is the square of the weights'
+ * sum by the sum of their squares).
  */
 #include "profile/diff.h"
 
@@ -123,8 +125,12 @@ static void count_both(struct profile_diff *diff, const uint32_t *before, const 
 
 static uint64_t looks_of(const struct profile *profile, uint64_t samples)
 {
-	const uint64_t repeats = profile->counts.repeats;
-	return repeats < samples ? samples - repeats : 1;
+	const struct profile_counts *const counts = &profile->counts;
+	if (counts->squares > counts->samples) {
+		const double share = (double)counts->samples / (double)counts->squares;
+		return (uint64_t)fmax(1, share * (double)samples);
+	}
+	return counts->repeats < samples ? samples - counts->repeats : 1;
 }
 
 /* What is drawn of a node that is no other's: its shares before and after, added up. */

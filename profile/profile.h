@@ -114,10 +114,13 @@ struct profile_counts {
 	uint64_t late_ticks; /* at which they were to be */
 	uint64_t stopped_ns; /* all pauses added up */
 	uint64_t elapsed_ns; /* while it was sampled */
+	/* Of how many samples each look counts as, where that differs (mode "cpu"), the squares added
+	 * up: samples / squares of them are evidence of their own; 0: each look is a sample. */
+	uint64_t squares;
 };
 
 /* Each of them by number, 0 to PROFILE_COUNT_FIELDS - 1, in files of profiles: counts.c. */
-enum { PROFILE_COUNT_FIELDS = 18 };
+enum { PROFILE_COUNT_FIELDS = 19 };
 const char *profile_count_name(size_t index);
 uint64_t profile_count(const struct profile_counts *counts, size_t index);
 void profile_set_count(struct profile_counts *counts, size_t index, uint64_t value);

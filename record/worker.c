@@ -292,6 +292,7 @@ static uint64_t weight_of(struct recorder *recorder, struct watched_thread *watc
 		return 1;
 	const uint64_t periods = cpu_time_periods(&watched->tally, recorder->options.rate);
 	recorder->counted.left_out += 1 - periods;
+	recorder->counted.counts.squares += periods * periods;
 	return periods;
 }
 
@@ -444,6 +445,7 @@ static void settle_cpu_time(struct recorder *recorder, struct watched_thread *wa
 		return;
 	recorder->counted.counts.samples += periods;
 	recorder->counted.left_out -= periods;
+	recorder->counted.counts.squares += periods * periods;
 	count_last(watched, periods);
 	if (watched->process->found.raw.timed)
 		time_samples(watched, periods, since_start(recorder, recorder->span.end_ns), 0);
