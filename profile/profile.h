@@ -114,8 +114,9 @@ struct profile_counts {
 	uint64_t late_ticks; /* at which they were to be */
 	uint64_t stopped_ns; /* all pauses added up */
 	uint64_t elapsed_ns; /* while it was sampled */
-	/* Of how many samples each look counts as, where that differs (mode "cpu"), the squares added
-	 * up: samples / squares of them are evidence of their own; 0: each look is a sample. */
+	/* Of how many samples each look counts as, where that differs (mode "cpu"), the squares
+	 * added up: samples / squares of them are evidence of their own; 0: each look is a sample.
+	 */
 	uint64_t squares;
 };
 
