@@ -36,7 +36,7 @@ static const uint64_t NEXT_NS = 5000000;    /* ... and after one that has found 
 static const uint64_t OUTER_NS = 50000000;  /* between two looks whether who waits is there */
 
 static _Thread_local struct guard *here;
-static pthread_once_t lost_once = PTHREAD_ONCE_INIT;
+static pthread_once_t expected = PTHREAD_ONCE_INIT;
 
 /* ---- in the work ---- */
 
@@ -255,10 +255,18 @@ void guard_release(struct guard *guard)
 	pthread_cond_destroy(&guard->changed);
 }
 
-/* One that is lost keeps our descriptors: who reads what we write would wait for it. Others may be
- * in the file system that does not answer, and closing them takes as long. */
+/* Those that run, and those that are lost. */
+static _Atomic unsigned alive;
+
+/*
+ * One that is left, or is waiting yet for another thread, keeps our descriptors when we end: who
+ * reads what we write would wait for it. Others may be in the file system that does not answer, and
+ * closing them takes as long.
+ */
 static void close_standard(void)
 {
+	if (!atomic_load(&alive))
+		return;
 	(void)!fflush(NULL);
 	close_range(STDIN_FILENO, STDERR_FILENO, 0);
 }
@@ -281,18 +289,22 @@ enum guard_end guard_run(struct guard *guard, uint64_t limit_ns, void (*work)(vo
 	atomic_store(&guard->waits, 0);
 	atomic_store(&guard->resting_until_ns, 0);
 	guard->outer_seen_ns = 0;
-	if (!start_host(guard))
+	pthread_once(&expected, expect_end);
+	atomic_fetch_add(&alive, 1);
+	if (!start_host(guard)) {
+		atomic_fetch_sub(&alive, 1);
 		return GUARD_FAILED;
+	}
 	pthread_mutex_lock(&guard->lock);
 	const bool ended = await_end(guard, &killed);
 	pthread_mutex_unlock(&guard->lock);
 	guard->lost = !ended;
 	if (guard->lost) {
-		pthread_once(&lost_once, expect_end);
 		pthread_detach(guard->host);
 		return GUARD_STUCK;
 	}
 	pthread_join(guard->host, NULL);
+	atomic_fetch_sub(&alive, 1);
 	munmap(guard->stack, STACK_SIZE);
 	if (killed)
 		return GUARD_STUCK;
