@@ -13,9 +13,9 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "files/new_file.h"
 #include "base/strbuf.h"
 #include "capture/format.h"
+#include "files/new_file.h"
 
 struct capture {
 	gzFile file;

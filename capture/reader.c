@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "files/given_file.h"
 #include "capture/capture.h"
 #include "capture/format.h"
+#include "files/given_file.h"
 
 static const char *name_of(uint32_t type)
 {

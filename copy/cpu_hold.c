@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/guard.h"
+#include "base/log.h"
 
 enum {
 	STOPS = 2,   /* until a thread is followed: one that is stopped once is not worth it */

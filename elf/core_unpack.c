@@ -18,8 +18,8 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "files/given_file.h"
 #include "elf/core_file.h"
+#include "files/given_file.h"
 
 enum {
 	STEP = 256 << 10,

@@ -10,9 +10,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "files/broker.h"
 #include "files/cache_file.h"
-#include "base/cleanup.h"
 #include "files/far_file.h"
 #include "files/foreign_file.h"
 #include "files/given_file.h"

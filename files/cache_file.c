@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "files/broker.h"
 #include "files/cache_folder.h"
-#include "base/cleanup.h"
 
 enum { LONGEST = 64 };
 

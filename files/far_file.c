@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/errand.h"
 #include "base/guard.h"
+#include "files/write_all.h"
 
 enum {
 	READS_MOST = 16, /* each takes as long as copying 300 KiB */
@@ -105,20 +106,6 @@ void far_file_close_here(int fd)
 	guard_begin_wait();
 	close(fd);
 	guard_end_wait();
-}
-
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
-{
-	while (size) {
-		const ssize_t done = write(fd, bytes, size);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return false;
-		bytes += done;
-		size -= (size_t)done;
-	}
-	return true;
 }
 
 static bool copy_bytes(int from, int to)

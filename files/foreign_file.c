@@ -12,11 +12,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/guard.h"
 #include "files/broker.h"
 #include "files/far_file.h"
-#include "base/cleanup.h"
-#include "base/errand.h"
-#include "base/guard.h"
 
 static bool is_our_root(int root)
 {

@@ -16,8 +16,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "files/broker.h"
 #include "base/cleanup.h"
+#include "files/broker.h"
 
 enum { MAX_LINKS = 40, NAME_TRIES = 100, NAME_PART = 200 };
 

@@ -15,8 +15,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "files/broker.h"
 #include "base/cleanup.h"
+#include "files/broker.h"
 #include "files/far_file.h"
 #include "files/foreign_file.h"
 #include "modules/internal.h"

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/blocks.h"
-#include "target/target.h"
 #include "elf/returned.h"
+#include "target/target.h"
 
 /* ---- modules: module.c, module_table.c, elf_file.c ---------------------------------------- */
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "files/given_file.h"
 #include "base/log.h"
+#include "files/given_file.h"
 #include "modules/internal.h"
 
 enum { DEPTH_LIMIT = 16, FILES_LIMIT = 200000, PATH_LIMIT = 4096 };

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "files/new_file.h"
+#include "files/write_all.h"
 #include "output/internal.h"
 
 enum { GZIP_WINDOW = 15 + 16, CHUNK = 1 << 16 };
@@ -46,18 +47,9 @@ static bool compress_bytes(struct strbuf *out, const unsigned char *bytes, size_
 	return true;
 }
 
-static bool write_all(int fd, const char *path, const char *bytes, size_t size, struct error *error)
+static bool put(int fd, const char *path, const char *bytes, size_t size, struct error *error)
 {
-	while (size) {
-		ssize_t written = write(fd, bytes, size);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return error_set_errno(error, errno, "cannot write %s", path);
-		bytes += written;
-		size -= (size_t)written;
-	}
-	return true;
+	return write_all(fd, bytes, size) || error_set_errno(error, errno, "cannot write %s", path);
 }
 
 bool output_file_write(const char *path, const void *bytes, size_t size, struct error *error)
@@ -67,7 +59,7 @@ bool output_file_write(const char *path, const void *bytes, size_t size, struct 
 	struct strbuf plain = {.text = (char *)bytes, .size = size};
 	const struct strbuf *content = &plain;
 	if (strcmp(path, "-") == 0)
-		return write_all(STDOUT_FILENO, "standard output", bytes, size, error);
+		return put(STDOUT_FILENO, "standard output", bytes, size, error);
 	if (wants_gzip(path)) {
 		if (!compress_bytes(&packed, bytes, size, error))
 			return false;
@@ -76,7 +68,7 @@ bool output_file_write(const char *path, const void *bytes, size_t size, struct 
 	struct new_file file;
 	if (!new_file_open(&file, path, error))
 		return false;
-	if (write_all(file.fd, path, content->text, content->size, error))
+	if (put(file.fd, path, content->text, content->size, error))
 		return new_file_commit(&file, path, error);
 	new_file_drop(&file);
 	return false;

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "files/broker.h"
-#include "files/broker_judge.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "base/sandbox.h"
 #include "base/signals.h"
+#include "files/broker.h"
+#include "files/broker_judge.h"
 #include "src/user.h"
 
 static void add(const char ***paths, size_t *count, const char *path)

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/guardian.h"
 #include "base/log.h"
 #include "base/utf8.h"
-#include "base/guardian.h"
 
 enum { NAME_MOST = 60 };
 

@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "files/broker.h"
 #include "base/errand.h"
-#include "files/far_file.h"
 #include "base/log.h"
 #include "dump/dump.h"
+#include "files/broker.h"
+#include "files/far_file.h"
 #include "output/output.h"
 #include "read/dump_file.h"
 #include "record/record.h"

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "src/http_file.h"
 #include "base/signals.h"
+#include "src/http_file.h"
 #include "src/user.h"
 
 enum { SECONDS = 60, NAME_MOST = 64, FETCHED = 0, NOT_FETCHED = 1, FIRST_FD = 3 };

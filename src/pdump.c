@@ -4,13 +4,13 @@
 #include <stdlib.h>
 
 #include "base/file_limit.h"
+#include "base/guardian.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
 #include "src/apart.h"
 #include "src/cgroups.h"
 #include "src/download.h"
 #include "src/dumps.h"
-#include "base/guardian.h"
 #include "src/options.h"
 #include "src/report.h"
 #include "target/rights.h"

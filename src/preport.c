@@ -168,7 +168,7 @@ static struct foreign_root source_files(const struct profile *profile)
 				     .user = NOBODY};
 }
 
-static bool write_all(struct conversion *conversion, struct error *error)
+static bool write_outputs(struct conversion *conversion, struct error *error)
 {
 	const struct options *options = &conversion->options.general;
 	struct profile *profile = &conversion->profiles[0];
@@ -206,7 +206,7 @@ static int convert(struct conversion *conversion)
 	if (!read_all(conversion, &error) ||
 	    !(conversion->options.diff
 		      ? compare(conversion, &well, &error)
-		      : merge_all(conversion, &error) && write_all(conversion, &error))) {
+		      : merge_all(conversion, &error) && write_outputs(conversion, &error))) {
 		log_error("%s", error.message);
 		return EXIT_IO;
 	}

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "files/far_file.h"
+#include "base/guardian.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "base/guardian.h"
+#include "files/far_file.h"
 #include "src/report.h"
 
 /* "1,180": digits in threes, in every locale. */

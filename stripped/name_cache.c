@@ -19,6 +19,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "files/cache_file.h"
+#include "files/write_all.h"
 #include "stripped/internal.h"
 
 enum {
@@ -194,17 +195,6 @@ bool recovered_names_read(struct recovered_names *names, const void *bytes, size
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static bool write_whole(int fd, const void *bytes, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		const ssize_t part = write(fd, (const char *)bytes + done, size - done);
-		if (part <= 0)
-			return false;
-		done += (size_t)part;
-	}
-	return true;
-}
-
 static bool write_names(int fd, const struct build_id *id, const struct recovered_names *names)
 {
 	struct cache_header header;
@@ -218,9 +208,9 @@ static bool write_names(int fd, const struct build_id *id, const struct recovere
 	memcpy(header.build_id, id->bytes, id->size);
 	header.build_id_size = id->size;
 	header.checksum = checksum(&header, names);
-	return write_whole(fd, &header, sizeof(header)) &&
-	       write_whole(fd, names->entries, names->count * sizeof(*names->entries)) &&
-	       write_whole(fd, names->texts, names->texts_size);
+	return write_all(fd, &header, sizeof(header)) &&
+	       write_all(fd, names->entries, names->count * sizeof(*names->entries)) &&
+	       write_all(fd, names->texts, names->texts_size);
 }
 
 void name_cache_store(const struct build_id *id, const struct recovered_names *names)

@@ -8,10 +8,10 @@
 #define SYMBOLIZE_SYMBOLIZE_H
 
 #include "base/error.h"
-#include "files/foreign_file.h"
 #include "base/intern.h"
 #include "base/strbuf.h"
 #include "base/types.h"
+#include "files/foreign_file.h"
 #include "names/names.h"
 #include "stripped/stripped.h"
 

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "files/given_file.h"
 #include "base/strbuf.h"
 #include "base/table.h"
 #include "base/utf8.h"
 #include "elf/core_file.h"
+#include "files/given_file.h"
 #include "target/internal.h"
 
 enum { COMMAND_LINE_LIMIT = 4096, PROBLEMS_LIMIT = 1024 };

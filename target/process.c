@@ -16,9 +16,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/errand.h"
-#include "files/foreign_file.h"
 #include "base/table.h"
 #include "base/utf8.h"
+#include "files/foreign_file.h"
 #include "target/internal.h"
 
 enum { AUXV_LIMIT = 1024, COMMAND_LINE_LIMIT = 4096, PATH_LIMIT = 4096 };

@@ -10,9 +10,9 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "files/foreign_file.h"
 #include "base/memory_reader.h"
 #include "base/types.h"
+#include "files/foreign_file.h"
 
 /* x86-64 registers by their DWARF numbers (System V ABI, AMD64 supplement, figure 3.36). */
 enum register_number {

@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "files/foreign_file.h"
 #include "base/strbuf.h"
+#include "files/foreign_file.h"
 #include "profile/profile.h"
 
 /* ---- what is to be shown, and who writes it ------------------------------------------------ */

@@ -212,9 +212,9 @@ static bool is_the_callers(Dwarf_CFI *cfi, uint64_t pc)
 
 /*
  * The call frame information contradicts the code itself: somewhere it does not follow a push,
- * moves where nothing does, or goes by what it has given back. mpn_mul_1 of glibc has none of its pushes; LLVM's is late by an
- * instruction where it has moved one between two pushes; the child's half of clone has another
- * stack.
+ * moves where nothing does, or goes by what it has given back. mpn_mul_1 of glibc has none of its
+ * pushes; LLVM's is late by an instruction where it has moved one between two pushes; the child's
+ * half of clone has another stack.
  */
 static bool is_wrong_itself(Dwarf_CFI *cfi, const uint8_t *bytes, uint64_t start, uint64_t size)
 {
