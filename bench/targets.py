@@ -145,10 +145,24 @@ def wait_until(condition, what):
         time.sleep(0.0002)
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def descendants(pid):
+    """It and all processes below it, made by whichever of their threads."""
+    found = [pid]
+    for parent in found:
+        for tid in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{tid}/children", encoding="utf-8") as file:
+                found += map(int, file.read().split())
+    return found
+
+
 def working_pid(pid):
     """The process behind that of a precord that runs, which does the work."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return int((file.read().split() or [pid])[0])
+    return (children(pid) or [pid])[0]
 
 
 class Recording:
@@ -167,13 +181,13 @@ class Recording:
         self.began_after = time.monotonic() - self.begun
 
     def cpu_of(self, thread):
-        """Seconds that the thread of that name has used so far."""
-        folder = f"/proc/{working_pid(self.pid)}/task"
-        for tid in os.listdir(folder):
-            with open(f"{folder}/{tid}/comm", encoding="utf-8") as file:
-                if file.read().strip() == thread:
-                    with open(f"{folder}/{tid}/schedstat", encoding="utf-8") as times:
-                        return int(times.read().split()[0]) / 1e9
+        """Seconds that the thread of that name has used so far, in whichever of precord's processes it runs."""
+        for folder in (f"/proc/{pid}/task" for pid in descendants(self.pid)):
+            for tid in os.listdir(folder):
+                with open(f"{folder}/{tid}/comm", encoding="utf-8") as file:
+                    if file.read().strip() == thread:
+                        with open(f"{folder}/{tid}/schedstat", encoding="utf-8") as times:
+                            return int(times.read().split()[0]) / 1e9
         sys.exit(f"precord has no thread named {thread}")
 
     def stop(self):

@@ -232,6 +232,9 @@ void image_release(struct elf_image *image);
 /* The aligned word at that address, relocated; 0: there is none. */
 uint64_t image_word(const struct elf_image *image, uint64_t address);
 
+/* The same of the segment that holds all of the word. */
+uint64_t image_word_of(const struct image_segment *segment, uint64_t address);
+
 /* The same where it is a pointer to something, be it IMAGE_EXTERNAL; 0: it is none. */
 uint64_t image_pointer(const struct elf_image *image, uint64_t address);
 

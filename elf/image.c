@@ -48,14 +48,17 @@ const uint8_t *image_bytes(const struct elf_image *image, uint64_t address, size
 	return segment ? segment->bytes + (address - segment->start) : NULL;
 }
 
+uint64_t image_word_of(const struct image_segment *segment, uint64_t address)
+{
+	return read_word((segment->words ? segment->words : segment->bytes) +
+			 (address - segment->start));
+}
+
 uint64_t image_word(const struct elf_image *image, uint64_t address)
 {
 	const struct image_segment *segment = segment_of(image, address, 8);
 
-	if (!segment || address % 8)
-		return 0;
-	return read_word((segment->words ? segment->words : segment->bytes) +
-			 (address - segment->start));
+	return segment && address % 8 == 0 ? image_word_of(segment, address) : 0;
 }
 
 static bool is_pointer(const struct image_segment *segment, uint64_t address)

@@ -113,6 +113,13 @@ static size_t operand_size(uint8_t form, uint8_t sib)
 	return 2u + has_sib + (wide ? 4 : mode == 1);
 }
 
+/* The bytes that what note_byte() knows begins with: a row for the upper half of a byte, a bit for
+ * the lower one. */
+static const uint16_t FIRST_BYTES[16] = {
+	[0x0] = 1 << 0xf, [0x7] = 0xffff,   [0x8] = 1 << 0xd,
+	[0xb] = 0xff00,	  [0xc] = 1 << 0x7, [0xe] = 1 << 0x8 | 1 << 0x9 | 1 << 0xb,
+};
+
 /*
  * Whatever looks like a jump or like an address that is taken, at every byte: decoding megabytes
  * takes too long. What is no instruction can only cost a name.
@@ -121,6 +128,8 @@ static void note_byte(struct tails *tails, size_t from, uint64_t address, const 
 {
 	const uint8_t first = bytes[0], second = bytes[1];
 
+	if (!(FIRST_BYTES[first >> 4] >> (first & 15) & 1))
+		return;
 	if (first == 0xeb || (first & 0xf0) == 0x70) /* jmp, jcc rel8 */
 		note_jump(tails, from, address + 2 + (uint64_t)(int64_t)(int8_t)second);
 	else if (first == 0xe8) /* call rel32 */
@@ -164,19 +173,25 @@ static void read_code(struct tails *tails)
 }
 
 /* Dynamic symbols have addresses, too, which are no pointers: other modules may call those. */
+static void read_segment(struct tails *tails, const struct image_segment *segment)
+{
+	const struct elf_image *image = tails->image;
+
+	for (uint64_t at = (segment->start + 7) & ~UINT64_C(7); at + 8 <= segment->end; at += 8) {
+		const bool symbol = at >= image->symbols && at < image->strings;
+		const uint64_t word = image_word_of(segment, at);
+		if (may_start(tails, word) && (symbol || image_pointer(image, at) == word))
+			mark(tails, symbol ? tails->called : tails->pointed, word);
+	}
+}
+
 static void read_data(struct tails *tails)
 {
 	const struct elf_image *image = tails->image;
 
-	for (size_t i = 0; i < image->count; i++) {
-		const struct image_segment *segment = &image->segments[i];
-		for (uint64_t at = (segment->start + 7) & ~UINT64_C(7);
-		     !segment->code && at + 8 <= segment->end; at += 8) {
-			const bool symbol = at >= image->symbols && at < image->strings;
-			mark(tails, symbol ? tails->called : tails->pointed,
-			     symbol ? image_word(image, at) : image_pointer(image, at));
-		}
-	}
+	for (size_t i = 0; i < image->count; i++)
+		if (!image->segments[i].code)
+			read_segment(tails, &image->segments[i]);
 }
 
 /* Along chains of jumps. */
@@ -202,8 +217,9 @@ static void follow(struct tails *tails)
 }
 
 /* Whether one function really jumps to the other. */
-static bool jumps_to(const struct elf_image *image, size_t from, size_t to)
+static bool jumps_to(const struct tails *tails, size_t from, size_t to)
 {
+	const struct elf_image *image = tails->image;
 	const struct interval *range = &image->functions.items[from];
 	const uint64_t target = image->functions.items[to].start;
 	uint64_t at = range->start;
@@ -213,9 +229,9 @@ static bool jumps_to(const struct elf_image *image, size_t from, size_t to)
 
 	if (bytes && size > range->end - at)
 		size = range->end - at;
-	while (bytes && size && x86_decode(bytes, size, at, &instruction)) {
+	while (bytes && size && x86_decoder_read(tails->decoder, bytes, size, at, &instruction)) {
 		const bool jump = instruction.flow == X86_JUMP || instruction.flow == X86_BRANCH;
-		if (jump && image_through_stub(image, NULL, instruction.target) == target)
+		if (jump && image_through_stub(image, tails->decoder, instruction.target) == target)
 			return true;
 		bytes += instruction.length;
 		size -= instruction.length;
@@ -225,7 +241,7 @@ static bool jumps_to(const struct elf_image *image, size_t from, size_t to)
 }
 
 /* Those that named ones lead to, then those that these lead to. */
-static void add_names(struct function_names *functions, const struct tails *tails)
+static void add_names(struct function_names *functions, struct tails *tails)
 {
 	bool more = true;
 
@@ -238,8 +254,12 @@ static void add_names(struct function_names *functions, const struct tails *tail
 			/* A pointer to PyNumber_Add, by an operator's number, is no "operator.add".
 			 */
 			if (!name || !name->name || name->uncertain || tails->pointed[i] ||
-			    functions->items[i].name || !jumps_to(tails->image, (size_t)from, i))
+			    functions->items[i].name)
 				continue;
+			if (!jumps_to(tails, (size_t)from, i)) {
+				tails->from[i] = NOWHERE;
+				continue;
+			}
 			functions->items[i] = *name;
 			functions->items[i].tail = name->tail || tails->called[i];
 			more = true;
