@@ -72,6 +72,7 @@ struct process {
 	uint64_t refreshed_ns, useless_ns, worker_epoch, opened_ns;
 	uint64_t met_ns;			/* when the program was seen first */
 	uint64_t refresh_cost_ns, open_cost_ns; /* what the last one took */
+	bool unready;				/* its interpreter was not initialised then */
 	_Atomic bool ending;			/* the rest is decoded with what is known */
 	struct findings found;
 	struct process_news news;
@@ -113,6 +114,10 @@ bool MUST_CHECK process_refresh(struct process *process, struct error *error);
 
 /* Opens the interpreter (again). */
 bool MUST_CHECK process_open_python(struct process *process, struct error *error);
+
+/* How long, in nanoseconds, from one try to do so to the next. Most children that are not Python
+ * soon never are; an interpreter that only waits to be initialised is soon. */
+uint64_t process_reopen_interval(const struct process *process, uint64_t now);
 
 /* Where the frames of the main thread's stack end, or else the stack; 0: not known. Reads /proc. */
 remote_addr process_main_stack_end(const struct process *process);

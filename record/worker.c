@@ -17,17 +17,15 @@
 #include "copy/placement.h"
 #include "record/cpu_time.h"
 
-static const uint64_t REOPEN_NS = 10000000; /* between two tries to find an interpreter */
-static const uint64_t REOPEN_LATEST_NS = 10000000000;
 static const uint64_t HURRY_NS = 50000000; /* of CPU time in one go */
 static const uint64_t OPEN_NS = 2000000;   /* between two looks for processes without one */
+static const uint64_t READY_SOON_NS = 100000000;
 enum {
-	COMMAND_MOST = 96, /* bytes of a command line in a root frame */
-	REOPEN_SHARE = 8,  /* of a child: later, that part of the time that the program has run */
-	PATIENCE_MS = 20,  /* the taker waits to hear what is known of the first samples */
+	COMMAND_MOST = 96,	 /* bytes of a command line in a root frame */
+	PATIENCE_MS = 20,	 /* the taker waits to hear what is known of the first samples */
 	PATIENCE_LATER_MS = 200, /* to wake takes as long as to decode three samples */
-	OPEN_SHARE = 8,	  /* looking for an interpreter has one part in so many of the time */
-	CALM_DRAINS = 50, /* times that nothing was left to do, some 20 ms apart */
+	PATIENCE_READY_MS = 2,	 /* an interpreter is initialised within some 10 ms */
+	CALM_DRAINS = 50,	 /* times that nothing was left to do, some 20 ms apart */
 };
 
 static bool python_is_open(const struct process *process)
@@ -114,10 +112,12 @@ bool worker_open(struct recorder *recorder, struct process *process, struct erro
 		decoder_forget_program(process->decoder);
 	}
 	process->worker_epoch = epoch;
+	process->unready = false;
 	if (!process_refresh(process, error))
 		return false;
 	atomic_store(&process->news.main_stack_end, process_main_stack_end(process));
 	if (!process_open_python(process, error)) {
+		process->unready = error->kind == ERROR_TORN;
 		describe(recorder, process);
 		return false;
 	}
@@ -128,20 +128,13 @@ bool worker_open(struct recorder *recorder, struct process *process, struct erro
 	return true;
 }
 
-/* A command that has just started has no interpreter yet, one that executed has another. Most
- * children that are not Python soon never are. */
+/* A command that has just started has no interpreter yet, one that executed has another. */
 static bool is_to_be_opened(const struct process *process, uint64_t now)
 {
-	const bool waits = !process->given && process->met_ns;
-	uint64_t interval = waits ? (now - process->met_ns) / REOPEN_SHARE : 0;
-	const uint64_t least = OPEN_SHARE * process->open_cost_ns;
-	interval = interval < REOPEN_NS ? REOPEN_NS : interval;
-	interval = interval > REOPEN_LATEST_NS ? REOPEN_LATEST_NS : interval;
-	interval = interval < least ? least : interval;
 	if (python_is_open(process) || (atomic_load(&process->ending) && process->met_ns))
 		return false;
 	return atomic_load(&process->news.epoch) != process->worker_epoch ||
-	       now - process->opened_ns >= interval;
+	       now - process->opened_ns >= process_reopen_interval(process, now);
 }
 
 /* The taker may give the place of a process that has ended away meanwhile: not while it is held. */
@@ -159,19 +152,26 @@ static void try_open(struct recorder *recorder, struct process *process, uint64_
 	pthread_mutex_unlock(&process->opening);
 }
 
-/* True: there are some that have none yet. */
-static bool try_open_all(struct recorder *recorder, uint64_t now)
+/* How long, in milliseconds, to wait for samples before the next look: not long while there are
+ * some without an interpreter, still less while one is about to be initialised. 0: as long as one
+ * likes. */
+static unsigned try_open_all(struct recorder *recorder, uint64_t now)
 {
 	struct process_set *set = &recorder->processes;
-	bool left = false;
+	unsigned patience_ms = 0;
 	for (size_t i = 0; i < process_set_count(set); i++) {
 		struct process *process = process_set_at(set, i, PROCESS_LIVE);
 		if (!process || python_is_open(process))
 			continue;
 		try_open(recorder, process, now);
-		left |= !python_is_open(process);
+		if (python_is_open(process))
+			continue;
+		if (process->unready && now - process->met_ns < READY_SOON_NS)
+			patience_ms = PATIENCE_READY_MS;
+		else if (!patience_ms)
+			patience_ms = PATIENCE_MS;
 	}
-	return left;
+	return patience_ms;
 }
 
 static uint32_t timeline_thread_of(struct watched_thread *watched)
@@ -464,9 +464,9 @@ void worker_settle_cpu_time(struct recorder *recorder)
 	pthread_mutex_unlock(&recorder->lock);
 }
 
-static unsigned patience(bool unopened, unsigned calm)
+static unsigned patience(unsigned unopened_ms, unsigned calm)
 {
-	return calm < CALM_DRAINS || unopened ? PATIENCE_MS : PATIENCE_LATER_MS;
+	return unopened_ms ? unopened_ms : calm < CALM_DRAINS ? PATIENCE_MS : PATIENCE_LATER_MS;
 }
 
 /*
@@ -521,14 +521,14 @@ static void end_hurry(struct recorder *recorder)
 }
 
 /* Of the entry's process before it is decoded, of the others now and then. */
-static bool open_some(struct recorder *recorder, const struct queue_entry *entry, bool unopened,
-		      uint64_t *looked_ns)
+static unsigned open_some(struct recorder *recorder, const struct queue_entry *entry,
+			  unsigned unopened_ms, uint64_t *looked_ns)
 {
 	const uint64_t now = clock_now_ns();
 	if (entry && !python_is_open(entry->watched->process))
 		try_open(recorder, entry->watched->process, now);
 	if (entry && now - *looked_ns < OPEN_NS)
-		return unopened;
+		return unopened_ms;
 	*looked_ns = now;
 	return try_open_all(recorder, now);
 }
@@ -538,7 +538,7 @@ void *recorder_work(void *argument)
 	struct recorder *recorder = argument;
 	struct placement placement;
 	unsigned calm = 0;
-	bool unopened = true;
+	unsigned unopened_ms = PATIENCE_READY_MS;
 	uint64_t looked_ns = 0;
 	parser_thread_enter();
 	placement_init(&placement);
@@ -547,13 +547,13 @@ void *recorder_work(void *argument)
 		bool closed;
 		size_t waiting;
 		struct queue_entry entry;
-		bool found = queue_pop(&recorder->queue, patience(unopened, calm), &entry, &waiting,
-				       &closed);
+		bool found = queue_pop(&recorder->queue, patience(unopened_ms, calm), &entry,
+				       &waiting, &closed);
 		if (closed)
 			return NULL;
 		follow_taker(recorder, waiting, &placement, &calm);
 		pthread_mutex_lock(&recorder->lock);
-		unopened = open_some(recorder, found ? &entry : NULL, unopened, &looked_ns);
+		unopened_ms = open_some(recorder, found ? &entry : NULL, unopened_ms, &looked_ns);
 		if (found && entry.raw)
 			work_on(recorder, &entry);
 		else if (found)

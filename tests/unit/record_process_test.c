@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* When a process without an interpreter is looked into again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "record/process.h"
+
+static const uint64_t MS = 1000000;
+
+static uint64_t interval(const struct process *process, uint64_t age)
+{
+	return process_reopen_interval(process, process->met_ns + age);
+}
+
+static void one_that_waits_to_be_initialised_is_looked_into_soon(void **state)
+{
+	(void)state;
+	const struct process command = {
+		.given = true, .unready = true, .met_ns = MS, .open_cost_ns = 4 * MS};
+	const struct process child = {.unready = true, .met_ns = MS, .open_cost_ns = MS / 10};
+	assert_int_equal(interval(&command, 4 * MS), 4 * MS);
+	assert_int_equal(interval(&child, MS), MS);
+	assert_int_equal(interval(&child, 12 * MS), 3 * MS);
+}
+
+static void one_that_never_is_costs_less_and_less(void **state)
+{
+	(void)state;
+	const struct process process = {
+		.given = true, .unready = true, .met_ns = MS, .open_cost_ns = MS};
+	unsigned tries = 0;
+	for (uint64_t age = 0; age < 60000 * MS; age += interval(&process, age))
+		tries++;
+	assert_in_range(tries, 10, 60);
+	assert_int_equal(interval(&process, 1000000 * MS), 10000 * MS);
+}
+
+static void one_without_an_interpreter_takes_a_part_of_the_time(void **state)
+{
+	(void)state;
+	const struct process given = {.given = true, .met_ns = MS, .open_cost_ns = 4 * MS};
+	const struct process child = {.met_ns = MS, .open_cost_ns = MS};
+	assert_int_equal(interval(&given, 100 * MS), 32 * MS);
+	assert_int_equal(interval(&child, 40 * MS), 10 * MS);
+	assert_int_equal(interval(&child, 800 * MS), 100 * MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_that_waits_to_be_initialised_is_looked_into_soon),
+		cmocka_unit_test(one_that_never_is_costs_less_and_less),
+		cmocka_unit_test(one_without_an_interpreter_takes_a_part_of_the_time),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
