@@ -14,7 +14,8 @@ static const char head[] =
 	"body{font:15px/1.45 system-ui,'DejaVu "
 	"Sans',sans-serif;margin:20px;background:#fff;color:#1b1f24}\n"
 	"h1{font-size:20px;margin:0 0 4px}p{margin:4px 0 14px;color:#57606a}\n"
-	"table{border-collapse:collapse;margin:0 0 22px}\n"
+	".rows{max-height:44vh;overflow:auto;margin:0 0 22px}\n"
+	"table{border-collapse:collapse}th{position:sticky;top:0;background:#fff}\n"
 	"th,td{padding:3px 14px 3px 0;text-align:right;border-bottom:1px solid #d8dee4}\n"
 	"th:last-child,td:last-child{text-align:left;font-family:ui-monospace,'DejaVu Sans "
 	"Mono',monospace;"
@@ -23,8 +24,10 @@ static const char head[] =
 	"td:first-child{color:#1f66a5;font-weight:600}\n"
 	"svg{max-width:100%;height:auto}\n"
 	"@media (prefers-color-scheme:dark){body{background:#15181c;color:#f3f5f7}p{color:#a2abb5}"
-	"th,td{border-color:#3a4149}tr.more td:first-child{color:#ea7458}tr.less "
+	"th,td{border-color:#3a4149}th{background:#15181c}tr.more "
+	"td:first-child{color:#ea7458}tr.less "
 	"td:first-child{color:#6cb0ee}}\n"
+	"@media print{.rows{max-height:none}}\n"
 	"</style>\n";
 
 static void put_text(struct strbuf *out, const char *text)
@@ -51,15 +54,21 @@ static void put_row(struct strbuf *out, const struct profile_diff *diff,
 	strbuf_add_text(out, "</td></tr>\n");
 }
 
+/* What differs is first, and the picture is in sight below, however many rows there are. */
 static void put_table(struct strbuf *out, const struct profile_diff *diff,
 		      const struct view_options *options)
 {
-	strbuf_add_text(out, "<table>\n<tr><th>change</th><th>before</th><th>after</th>"
+	strbuf_add_text(out, "<div class=\"rows\" tabindex=\"0\"><table>\n"
+			     "<tr><th>change</th><th>before</th><th>after</th>"
 			     "<th>total</th><th>function (self)</th></tr>\n");
 	const struct diff_table table = view_diff_table(diff, options);
-	for (size_t i = 0; i < view_diff_rows(&table); i++)
-		put_row(out, diff, view_diff_row(diff, &table, i));
-	strbuf_add_text(out, "</table>\n");
+	for (int differs = 1; differs >= 0; differs--)
+		for (size_t i = 0; i < view_diff_rows(&table); i++) {
+			const struct diff_function *row = view_diff_row(diff, &table, i);
+			if (row->self_differs == (bool)differs)
+				put_row(out, diff, row);
+		}
+	strbuf_add_text(out, "</table></div>\n");
 }
 
 bool picture_diff_html(const struct profile_diff *diff, const struct view_options *options,

@@ -58,7 +58,9 @@ static void put_summary(struct strbuf *out, const void *context)
 	view_put_grouped(out, diff->samples.after);
 	strbuf_add_text(out, " after \xc2\xb7 as wide as the mean of both shares \xc2\xb7 ");
 	view_put_grouped(out, view_diff_count(diff));
-	strbuf_add_text(out, " functions differ by more than chance");
+	strbuf_add_text(out,
+			view_diff_count(diff) == 1 ? " function differs" : " functions differ");
+	strbuf_add_text(out, " by more than chance");
 }
 
 static void put_legend(struct strbuf *out)
