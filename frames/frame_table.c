@@ -44,8 +44,11 @@ uint32_t frame_table_native(struct frame_table *table, const struct raw_frame *f
 {
 	const uint64_t hash = hash_pair(frame->module ? frame->module->id + 1 : 0, frame->offset);
 	const uint32_t id = find_or_add(table, hash, frame, same_native);
-	if (!table->frames[id].function)
-		table->frames[id].function = frame->function;
+	struct raw_frame *known = &table->frames[id];
+	if (frame->function && (!known->function || (frame->certain && !known->certain))) {
+		known->function = frame->function;
+		known->certain = frame->certain;
+	}
 	return id;
 }
 

@@ -29,6 +29,7 @@ struct raw_frame {
 	bool undecided : 1;  /* hidden if no program can name the function */
 	bool idle : 1;	     /* the leaf of a thread that was blocked */
 	bool analysed : 1;   /* no FDE gives `function` again */
+	bool certain : 1;    /* `function` */
 	bool made : 1;	     /* code that no file has */
 	bool by_pointer : 1; /* `undecided`: its function was called through a pointer */
 	int32_t instruction; /* RAW_PYTHON, `exact`: tells frames apart in place of the line */
@@ -38,7 +39,8 @@ struct raw_frame {
 			uint64_t offset;       /* ELF address in the module; of code made at run
 						  time: its caller's number, and 1; 0: none */
 			/* Where the unwinder says that the function begins; 0: it does not. Belongs
-			 * to the offset, tells no frames apart. */
+			 * to the offset, tells no frames apart: what it says when nothing had been
+			 * unreadable (`certain`) counts more. */
 			uint64_t function;
 		};
 		struct { /* RAW_PYTHON */

@@ -45,6 +45,7 @@ static struct raw_frame native_frame(struct decoder *decoder, const struct unwin
 				.exact = frame->pc_kind == UNWIND_PC_EXACT,
 				.guessed = frame->guessed,
 				.analysed = frame->analysed,
+				.certain = native->unread == 0,
 				.interpreter = interpreter,
 				.hidden = merged->hidden,
 				.undecided = merged->undecided,

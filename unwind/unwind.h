@@ -62,6 +62,7 @@ struct unwind_stack {
 	size_t count, capacity;
 	enum unwind_end end;
 	size_t guessed; /* number of guessed frames */
+	size_t unread;	/* reads that have failed, and may not fail the next time */
 	uint64_t walk;	/* that it is of, by the unwinder's count; 0: of none */
 	/* The outermost frames, which are those of the walk `reused_from`; 0: none are. */
 	size_t reused;

@@ -65,6 +65,7 @@ static bool unwind_snapshot(struct unwinder *unwinder, const struct unwind_reque
 	do {
 		stack->end = snapshot_walk(unwinder, &current, &exact, stack);
 	} while (guess_caller(unwinder, &current, &exact, stack, stack->end));
+	stack->unread = unwinder->unread;
 	walk_cache_learn(unwinder, stack);
 	unwinder->request = (struct unwind_request){0};
 	return true;

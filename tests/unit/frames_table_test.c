@@ -70,12 +70,32 @@ static void where_a_function_begins_tells_no_frames_apart(void **state)
 	frame_table_release(&table);
 }
 
+static void where_nothing_was_unreadable_is_believed(void **state)
+{
+	(void)state;
+	struct frame_table table = {0};
+	struct module module = {.id = 1};
+	struct raw_frame frame = {
+		.kind = RAW_NATIVE, .module = &module, .offset = 0x1080, .function = 0x1020};
+	const uint32_t first = frame_table_native(&table, &frame);
+	frame.certain = true;
+	frame.function = 0x1060;
+	assert_int_equal(frame_table_native(&table, &frame), first);
+	assert_int_equal(table.frames[first].function, 0x1060);
+	frame.certain = false;
+	frame.function = 0x1020;
+	assert_int_equal(frame_table_native(&table, &frame), first);
+	assert_int_equal(table.frames[first].function, 0x1060);
+	frame_table_release(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recordings_tell_python_frames_apart_by_line),
 		cmocka_unit_test(dumps_tell_them_apart_by_instruction),
 		cmocka_unit_test(where_a_function_begins_tells_no_frames_apart),
+		cmocka_unit_test(where_nothing_was_unreadable_is_believed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
