@@ -37,6 +37,9 @@ static void one_that_never_is_costs_less_and_less(void **state)
 		tries++;
 	assert_in_range(tries, 10, 60);
 	assert_int_equal(interval(&process, 1000000 * MS), 10000 * MS);
+	const struct process costly = {
+		.given = true, .unready = true, .met_ns = MS, .open_cost_ns = 500 * MS};
+	assert_int_equal(interval(&costly, 2000 * MS), 4000 * MS);
 }
 
 static void one_without_an_interpreter_takes_a_part_of_the_time(void **state)
