@@ -277,7 +277,7 @@ static bool try_row(struct search *search, const struct code_entry *entry,
 		return false;
 	result->entry = entry->address;
 	result->proven = entry->proven || calls_entry;
-	result->only = entry->only;
+	result->only = entry->only && !entry->sizeless;
 	return true;
 }
 

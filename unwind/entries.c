@@ -68,7 +68,10 @@ static void add_sizeless(struct code_entries *entries, const struct elf_function
 	     module->load_bias + function->start >= gap->start; function--) {
 		const remote_addr start = module->load_bias + function->start;
 		if (!function->size && function->kind == kind) {
+			const size_t at = entries->count;
 			add(entries, start, start, gap->end, kind != ELF_FUNCTION_LABEL);
+			if (entries->count > at)
+				entries->items[at].sizeless = true;
 			if (kind == ELF_FUNCTION_SYMBOL || entries->count - before == MOST)
 				return;
 		}

@@ -140,6 +140,7 @@ struct code_entry {
 	bool proven;		   /* by a symbol, the end of the information before it ... */
 	bool only;		   /* there can be no other */
 	bool stub;		   /* of a PLT */
+	bool sizeless;		   /* a symbol that does not say what it covers */
 };
 
 enum { CODE_ENTRIES = 24 };
@@ -161,7 +162,7 @@ struct analysed {
 	struct registers caller;
 	remote_addr entry; /* of the function; 0: not known */
 	bool proven;
-	bool only; /* symbols, or unwind information, say the same of the entry */
+	bool only; /* symbols with a size, or unwind information, say the same of the entry */
 };
 
 /* False: the code does not say, or the stack has no return address where it says. */
