@@ -166,7 +166,7 @@ static unsigned try_open_all(struct recorder *recorder, uint64_t now)
 		try_open(recorder, process, now);
 		if (python_is_open(process))
 			continue;
-		if (process->unready && now - process->met_ns < READY_SOON_NS)
+		if ((process->unready || process->given) && now - process->met_ns < READY_SOON_NS)
 			patience_ms = PATIENCE_READY_MS;
 		else if (!patience_ms)
 			patience_ms = PATIENCE_MS;

@@ -47,6 +47,8 @@ static void one_without_an_interpreter_takes_a_part_of_the_time(void **state)
 	(void)state;
 	const struct process given = {.given = true, .met_ns = MS, .open_cost_ns = 4 * MS};
 	const struct process child = {.met_ns = MS, .open_cost_ns = MS};
+	assert_int_equal(interval(&given, 4 * MS), 4 * MS); /* not mapped yet, maybe */
+	assert_int_equal(interval(&given, 40 * MS), 10 * MS);
 	assert_int_equal(interval(&given, 100 * MS), 32 * MS);
 	assert_int_equal(interval(&child, 40 * MS), 10 * MS);
 	assert_int_equal(interval(&child, 800 * MS), 100 * MS);
