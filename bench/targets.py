@@ -145,8 +145,8 @@ def wait_until(condition, what):
         time.sleep(0.0002)
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+def children(pid, tid):
+    with open(f"/proc/{pid}/task/{tid}/children", encoding="utf-8") as file:
         return [int(word) for word in file.read().split()]
 
 
@@ -155,14 +155,13 @@ def descendants(pid):
     found = [pid]
     for parent in found:
         for tid in os.listdir(f"/proc/{parent}/task"):
-            with open(f"/proc/{parent}/task/{tid}/children", encoding="utf-8") as file:
-                found += map(int, file.read().split())
+            found += children(parent, tid)
     return found
 
 
 def working_pid(pid):
     """The process behind that of a precord that runs, which does the work."""
-    return (children(pid) or [pid])[0]
+    return (children(pid, pid) or [pid])[0]
 
 
 class Recording:

@@ -209,20 +209,23 @@ static const uint64_t REOPEN_NS = 10000000; /* between two tries to find an inte
 static const uint64_t REOPEN_LATEST_NS = 10000000000;
 static const uint64_t READY_NS = 1000000; /* the same, of one that is not initialised yet */
 static const uint64_t READY_WITHIN_NS = 1000000000; /* later it has its part of the time, too */
-static const uint64_t BEGINS_NS = 100000000;
+static const uint64_t SOON_NS = 100000000;
 enum {
 	OPEN_SHARE = 8,	  /* looking for an interpreter has one part in so many of the time */
 	REOPEN_SHARE = 8, /* of a child: later, that part of the time that the program has run */
 	READY_SHARE = 4,  /* the same of one that is not initialised */
 };
 
+bool process_opens_soon(const struct process *process, uint64_t now)
+{
+	return (process->unready || process->given) && now - process->met_ns < SOON_NS;
+}
+
 uint64_t process_reopen_interval(const struct process *process, uint64_t now)
 {
 	const uint64_t age = now - process->met_ns;
 	const bool waits = !process->given && process->met_ns;
-	/* The library of a command that has just begun may not be mapped yet, either. */
-	const bool begins = process->given && age < BEGINS_NS;
-	const bool soon = process->unready || begins;
+	const bool soon = process->unready || process_opens_soon(process, now);
 	uint64_t interval = soon ? age / READY_SHARE : waits ? age / REOPEN_SHARE : 0;
 	const uint64_t least = soon ? READY_NS : REOPEN_NS;
 	const bool often = soon && age < READY_WITHIN_NS;

@@ -115,6 +115,10 @@ bool MUST_CHECK process_refresh(struct process *process, struct error *error);
 /* Opens the interpreter (again). */
 bool MUST_CHECK process_open_python(struct process *process, struct error *error);
 
+/* Whether the next try may succeed at any moment: the library of a command that has just begun may
+ * not be mapped yet, and what is mapped not be initialised. */
+bool process_opens_soon(const struct process *process, uint64_t now);
+
 /* How long, in nanoseconds, from one try to do so to the next. Most children that are not Python
  * soon never are; an interpreter that only waits to be initialised is soon. */
 uint64_t process_reopen_interval(const struct process *process, uint64_t now);

@@ -19,7 +19,6 @@
 
 static const uint64_t HURRY_NS = 50000000; /* of CPU time in one go */
 static const uint64_t OPEN_NS = 2000000;   /* between two looks for processes without one */
-static const uint64_t READY_SOON_NS = 100000000;
 enum {
 	COMMAND_MOST = 96,	 /* bytes of a command line in a root frame */
 	PATIENCE_MS = 20,	 /* the taker waits to hear what is known of the first samples */
@@ -166,7 +165,7 @@ static unsigned try_open_all(struct recorder *recorder, uint64_t now)
 		try_open(recorder, process, now);
 		if (python_is_open(process))
 			continue;
-		if ((process->unready || process->given) && now - process->met_ns < READY_SOON_NS)
+		if (process_opens_soon(process, now))
 			patience_ms = PATIENCE_READY_MS;
 		else if (!patience_ms)
 			patience_ms = PATIENCE_MS;

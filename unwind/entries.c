@@ -19,16 +19,18 @@ enum {
 	SWEEP_BYTES = 256 << 10, /* looked through for padding */
 };
 
-static void add(struct code_entries *entries, remote_addr address, remote_addr start,
+/* False: it is there already, or there is no room. */
+static bool add(struct code_entries *entries, remote_addr address, remote_addr start,
 		remote_addr end, bool proven)
 {
 	if (entries->count == CODE_ENTRIES || end <= start)
-		return;
+		return false;
 	for (size_t i = 0; i < entries->count; i++)
 		if (entries->items[i].address == address && entries->items[i].bounds.end == end)
-			return;
+			return false;
 	entries->items[entries->count++] =
 		(struct code_entry){.address = address, .bounds = {start, end}, .proven = proven};
+	return true;
 }
 
 /* ---- code of a file ---- */
@@ -68,10 +70,8 @@ static void add_sizeless(struct code_entries *entries, const struct elf_function
 	     module->load_bias + function->start >= gap->start; function--) {
 		const remote_addr start = module->load_bias + function->start;
 		if (!function->size && function->kind == kind) {
-			const size_t at = entries->count;
-			add(entries, start, start, gap->end, kind != ELF_FUNCTION_LABEL);
-			if (entries->count > at)
-				entries->items[at].sizeless = true;
+			if (add(entries, start, start, gap->end, kind != ELF_FUNCTION_LABEL))
+				entries->items[entries->count - 1].sizeless = true;
 			if (kind == ELF_FUNCTION_SYMBOL || entries->count - before == MOST)
 				return;
 		}
