@@ -251,7 +251,7 @@ class Fixture:
         while b"\n" not in self._buffer:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self._ready], [], [], left)[0]:
-                raise Failure(f"{self.name} says nothing for {seconds:g} s")
+                raise Failure(f"{self.name} says nothing for {seconds:g} s; {where_it_is(self.process.pid)}")
             got = os.read(self._ready, 65536)
             if not got:
                 raise Failure(f"{self.name} ended with {self.process.wait(DEADLINE)}")
@@ -337,6 +337,23 @@ def process_state(pid, tid=None):
             return file.read().rsplit(")", 1)[1].split()[0]
     except OSError:
         return None
+
+
+def where_it_is(pid):
+    """What each thread waits in, by its file in /proc; for who has to find out why a test hangs."""
+    def shown(tid, name):
+        try:
+            with open(f"/proc/{pid}/task/{tid}/{name}") as file:
+                return " ".join(file.read().split())
+        except OSError as error:
+            return error.strerror
+
+    try:
+        tids = sorted(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return "it is gone"
+    return "; ".join(f"thread {tid} {process_state(pid, tid)}, call {shown(tid, 'syscall')}, kernel {shown(tid, 'stack')}"
+                     for tid in tids[:16])
 
 
 def tracer(pid):
