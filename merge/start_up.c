@@ -79,8 +79,10 @@ static size_t find_start(const struct merge_input *input, const struct merged_st
 		i--;
 	while (i > first && is_launcher(module_at(input, merged, i - 1)))
 		i--;
-	/* The walk ends there: see stack_switch.c. */
-	if (i > first && i == merged->count && is_greenlet(module_at(input, merged, i - 1)))
+	/* The walk ends there: see stack_switch.c. What greenlet does before and after the function
+	 * of a greenlet begins with it, as there is nothing else. */
+	if (first > 0 && i > first && i == merged->count &&
+	    is_greenlet(module_at(input, merged, i - 1)))
 		i--;
 	return i;
 }

@@ -8,7 +8,8 @@ START = r"^greenlet::|^green_switch|^single_result|^0x\w+ \(\?\)"
 NATIVE = r"munmap|mmap|madvise|mprotect|uv_|eio_|_libev|loop"
 RUN = r"\bGreenlet\.run\b|^run \(|_Greenlet_(run|\d+run)|Greenlet_\w*run\b"
 ROOTS = [[r"^<module> \(lab_target\.py", r"^run \(lab_target\.py", r"^work \("], [RUN, r"."],
-         [r"\b(Hub\.)?run \(hub\.py"], [r"_WorkerGreenlet|threadpool\.py"]]
+         [r"\b(Hub\.)?run \(hub\.py"], [r"_WorkerGreenlet|threadpool\.py"],
+         [r"^greenlet::UserGreenlet::inner_bootstrap"]]
 CALLS = {"request": {"compute", "sleep"}, "answer": {"recv", "compute", "sendall"}, "compute": set(),
          "ask": {"create_connection", "sendall", "recv", "close"}}
 THROUGH = {r"^(request|ask) \(": [RUN]}

@@ -4,7 +4,7 @@ REQUIRES = ["greenlet"]
 START = r"^greenlet::|^green_switch|^single_result"
 NATIVE = r"munmap|mmap"
 ROOTS = [[r"^<module> \(lab_target\.py", r"^run \(lab_target\.py", r"^work \("],
-         [r"^(player|sorter) \("]]
+         [r"^(player|sorter) \("], [r"^greenlet::UserGreenlet::inner_bootstrap"]]
 CALLS = {"work": {"play"}, "play": {"player", "sorter", "<listcomp>"}, "player": {"down"}, "down": {"down", "spin"},
          "spin": set(), "sorter": {"key"}, "key": {"spin"}}
 NEVER = [(r"^player \(", r"^(key|sorter)"), (r"^sorter \(", r"^down \(")]

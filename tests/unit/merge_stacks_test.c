@@ -441,6 +441,8 @@ static void a_hosts_frames_stay_and_start_up_is_hidden(void **state)
 	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 n1 (n2) (n3) (n4)");
 	place_natives(stage, "000");
 	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 n1 n2");
+	place_natives(stage, "066");
+	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 n1 n2");
 }
 
 /* The interpreter and the program are one file: 0x400100 .. 0x4001ff are functions of the C API. */
