@@ -15,32 +15,43 @@
 static const uint64_t REFRESH_NS = 1000000000;	     /* libraries come and go */
 static const uint64_t REFRESH_SOON_NS = 2000000;     /* an unknown address: look at once ... */
 static const uint64_t REFRESH_USELESS_NS = 50000000; /* ... unless that did not help just now */
-enum { SHARE = 8 }; /* a refresh has one part in so many of the time */
+enum { SHARE = 8 }; /* refreshes have one part in so many of the time ... */
+static const uint64_t REFRESH_SAVED_NS = 400000000; /* ... of which so much may be saved up */
 
-static bool is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
+bool process_refresh_is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
 {
 	uint64_t interval = REFRESH_NS;
-	if (target_is_core(process->target) ||
-	    (atomic_load(&process->ending) && process->refreshed_ns))
-		return false;
 	if (reason == REFRESH_STACK_END)
 		interval = REFRESH_SOON_NS;
 	else if (reason == REFRESH_UNKNOWN_CODE)
 		interval = process->refreshed_ns - process->useless_ns < REFRESH_USELESS_NS
 				   ? REFRESH_USELESS_NS
 				   : REFRESH_SOON_NS;
-	if (interval < SHARE * process->refresh_cost_ns)
-		interval = SHARE * process->refresh_cost_ns;
-	return now - process->refreshed_ns >= interval;
+	return now - process->refreshed_ns >= interval && now >= process->refreshes_paid_ns;
+}
+
+void process_charge_refresh(struct process *process, uint64_t begin, uint64_t end)
+{
+	const uint64_t saved = begin < REFRESH_SAVED_NS ? begin : REFRESH_SAVED_NS;
+	process->refreshed_ns = begin;
+	if (process->refreshes_paid_ns < begin - saved)
+		process->refreshes_paid_ns = begin - saved;
+	process->refreshes_paid_ns += SHARE * (end - begin);
+}
+
+static bool may_refresh(const struct process *process)
+{
+	return !target_is_core(process->target) &&
+	       !(atomic_load(&process->ending) && process->refreshed_ns);
 }
 
 /* *changed: the table is another one than before. */
 static bool read_modules(struct process *process, bool *changed, struct error *error)
 {
 	struct module_table *modules = decoder_modules(process->decoder);
-	process->refreshed_ns = clock_now_ns();
+	const uint64_t begin = clock_now_ns();
 	const bool well = module_table_refresh(modules, process->target, changed, error);
-	process->refresh_cost_ns = clock_now_ns() - process->refreshed_ns;
+	process_charge_refresh(process, begin, clock_now_ns());
 	if (!well)
 		return false;
 	if (process->capture)
@@ -53,7 +64,8 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 	struct process *process = context;
 	struct error error;
 	bool changed = false;
-	if (is_due(process, reason, clock_now_ns()) && !read_modules(process, &changed, &error))
+	if (may_refresh(process) && process_refresh_is_due(process, reason, clock_now_ns()) &&
+	    !read_modules(process, &changed, &error))
 		log_debug("sample", "cannot read the mappings: %s", error.message);
 	if (reason == REFRESH_REGULAR)
 		module_table_follow_jit(modules);
@@ -128,7 +140,7 @@ bool process_open_again(struct process *process, pid_t pid, struct error *error)
 		return false;
 	target_replace(process->target, fresh);
 	threads_release(&process->threads);
-	process->refreshed_ns = process->useless_ns = 0;
+	process->refreshed_ns = process->useless_ns = process->refreshes_paid_ns = 0;
 	process->opened_ns = process->met_ns = 0;
 	process->found.root = PROFILE_NONE;
 	process->found.timeline = TIMELINE_NONE;

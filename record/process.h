@@ -70,10 +70,11 @@ struct process {
 	/* The worker's: when the module table was read last, and when to no avail; which program
 	 * was opened, and when that was tried. */
 	uint64_t refreshed_ns, useless_ns, worker_epoch, opened_ns;
-	uint64_t met_ns;			/* when the program was seen first */
-	uint64_t refresh_cost_ns, open_cost_ns; /* what the last one took */
-	bool unready;				/* its interpreter was not initialised then */
-	_Atomic bool ending;			/* the rest is decoded with what is known */
+	uint64_t refreshes_paid_ns; /* until then refreshes have had their part of the time */
+	uint64_t met_ns;	    /* when the program was seen first */
+	uint64_t open_cost_ns;	    /* what the last one took */
+	bool unready;		    /* its interpreter was not initialised then */
+	_Atomic bool ending;	    /* the rest is decoded with what is known */
 	struct findings found;
 	struct process_news news;
 	_Atomic int state;	 /* enum process_state */
@@ -108,6 +109,13 @@ void process_release(struct process *process); /* one that was not opened, too, 
 
 /* From now on what the decoder reads of the process is kept; NULL: no longer. */
 void process_set_capture(struct process *process, struct capture *capture);
+
+/* Whether the module table is to be read anew for that reason. Refreshes have an eighth of the
+ * time; what of it was not used lately may be used at once: the first one opens all modules, and
+ * libraries may be loaded right after it. */
+bool process_refresh_is_due(const struct process *process, enum refresh_reason reason,
+			    uint64_t now);
+void process_charge_refresh(struct process *process, uint64_t begin, uint64_t end);
 
 /* Reads the module table anew. */
 bool MUST_CHECK process_refresh(struct process *process, struct error *error);

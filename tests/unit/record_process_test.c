@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a process without an interpreter is looked into again. */
+/* When a process is looked into again: one without an interpreter, one that loads libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,12 +54,54 @@ static void one_without_an_interpreter_takes_a_part_of_the_time(void **state)
 	assert_int_equal(interval(&child, 800 * MS), 100 * MS);
 }
 
+/* All that are due within so long, each of which takes `cost`. */
+static unsigned refreshes(struct process *process, uint64_t from, uint64_t ns, uint64_t cost)
+{
+	unsigned count = 0;
+	for (uint64_t now = from; now < from + ns; now += MS / 10)
+		if (process_refresh_is_due(process, REFRESH_UNKNOWN_CODE, now)) {
+			process_charge_refresh(process, now, now + cost);
+			now += cost;
+			count++;
+		}
+	return count;
+}
+
+static void a_library_loaded_after_a_costly_first_look_is_seen(void **state)
+{
+	(void)state;
+	const uint64_t start = 5000 * MS;
+	struct process process = {0};
+	assert_true(process_refresh_is_due(&process, REFRESH_REGULAR, start));
+	process_charge_refresh(&process, start, start + 30 * MS);
+	assert_false(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
+	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + 30 * MS));
+	assert_false(process_refresh_is_due(&process, REFRESH_REGULAR, start + 900 * MS));
+	assert_true(process_refresh_is_due(&process, REFRESH_REGULAR, start + 1000 * MS));
+}
+
+static void refreshes_have_a_part_of_the_time_on_the_whole(void **state)
+{
+	(void)state;
+	static const uint64_t costs[] = {1, 5, 30, 400};
+	for (size_t i = 0; i < sizeof(costs) / sizeof(*costs); i++) {
+		const uint64_t cost = costs[i] * MS;
+		struct process process = {0};
+		const unsigned first = refreshes(&process, 5000 * MS, 400 * MS, cost);
+		const unsigned later = refreshes(&process, 5400 * MS + cost, 100000 * MS, cost);
+		assert_in_range(first * cost, cost, 2 * 400 * MS / 8 + cost);
+		assert_in_range(later * cost, 100000 * MS / 8 - cost, 100000 * MS / 8 + cost);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_waits_to_be_initialised_is_looked_into_soon),
 		cmocka_unit_test(one_that_never_is_costs_less_and_less),
 		cmocka_unit_test(one_without_an_interpreter_takes_a_part_of_the_time),
+		cmocka_unit_test(a_library_loaded_after_a_costly_first_look_is_seen),
+		cmocka_unit_test(refreshes_have_a_part_of_the_time_on_the_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
