@@ -12,10 +12,12 @@
 #include "record/internal.h"
 #include "target/core.h"
 
-static const uint64_t REFRESH_NS = 1000000000;	     /* libraries come and go */
-static const uint64_t REFRESH_SOON_NS = 2000000;     /* an unknown address: look at once ... */
-static const uint64_t REFRESH_USELESS_NS = 50000000; /* ... unless that did not help just now */
-enum { SHARE = 8 }; /* refreshes have one part in so many of the time ... */
+static const uint64_t REFRESH_NS = 1000000000; /* libraries come and go */
+static const uint64_t REFRESH_SOON_NS = 2000000;
+enum {
+	USELESS_MOST = 6
+};		    /* an unknown address: later each time that it did not help, up to that */
+enum { SHARE = 8 }; /* refreshes have the CPU one part in so many of the time ... */
 static const uint64_t REFRESH_SAVED_NS = 400000000; /* ... of which so much may be saved up */
 
 bool process_refresh_is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
@@ -24,19 +26,25 @@ bool process_refresh_is_due(const struct process *process, enum refresh_reason r
 	if (reason == REFRESH_STACK_END)
 		interval = REFRESH_SOON_NS;
 	else if (reason == REFRESH_UNKNOWN_CODE)
-		interval = process->refreshed_ns - process->useless_ns < REFRESH_USELESS_NS
-				   ? REFRESH_USELESS_NS
-				   : REFRESH_SOON_NS;
+		interval = process->useless ? REFRESH_SOON_NS << (process->useless - 1) : 0;
 	return now - process->refreshed_ns >= interval && now >= process->refreshes_paid_ns;
 }
 
-void process_charge_refresh(struct process *process, uint64_t begin, uint64_t end)
+void process_charge_refresh(struct process *process, uint64_t begin, uint64_t cost)
 {
 	const uint64_t saved = begin < REFRESH_SAVED_NS ? begin : REFRESH_SAVED_NS;
 	process->refreshed_ns = begin;
 	if (process->refreshes_paid_ns < begin - saved)
 		process->refreshes_paid_ns = begin - saved;
-	process->refreshes_paid_ns += SHARE * (end - begin);
+	process->refreshes_paid_ns += SHARE * cost;
+}
+
+void process_note_refresh(struct process *process, enum refresh_reason reason, bool changed)
+{
+	if (changed)
+		process->useless = 0;
+	else if (reason == REFRESH_UNKNOWN_CODE && process->useless < USELESS_MOST)
+		process->useless++;
 }
 
 static bool may_refresh(const struct process *process)
@@ -49,9 +57,9 @@ static bool may_refresh(const struct process *process)
 static bool read_modules(struct process *process, bool *changed, struct error *error)
 {
 	struct module_table *modules = decoder_modules(process->decoder);
-	const uint64_t begin = clock_now_ns();
+	const uint64_t begin = clock_now_ns(), used = clock_thread_cpu_ns();
 	const bool well = module_table_refresh(modules, process->target, changed, error);
-	process_charge_refresh(process, begin, clock_now_ns());
+	process_charge_refresh(process, begin, clock_thread_cpu_ns() - used);
 	if (!well)
 		return false;
 	if (process->capture)
@@ -64,13 +72,14 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 	struct process *process = context;
 	struct error error;
 	bool changed = false;
-	if (may_refresh(process) && process_refresh_is_due(process, reason, clock_now_ns()) &&
-	    !read_modules(process, &changed, &error))
+	const bool looks =
+		may_refresh(process) && process_refresh_is_due(process, reason, clock_now_ns());
+	if (looks && !read_modules(process, &changed, &error))
 		log_debug("sample", "cannot read the mappings: %s", error.message);
 	if (reason == REFRESH_REGULAR)
 		module_table_follow_jit(modules);
-	if (reason == REFRESH_UNKNOWN_CODE && !changed)
-		process->useless_ns = process->refreshed_ns;
+	if (looks)
+		process_note_refresh(process, reason, changed);
 	return changed;
 }
 
@@ -140,7 +149,7 @@ bool process_open_again(struct process *process, pid_t pid, struct error *error)
 		return false;
 	target_replace(process->target, fresh);
 	threads_release(&process->threads);
-	process->refreshed_ns = process->useless_ns = process->refreshes_paid_ns = 0;
+	process->refreshed_ns = process->refreshes_paid_ns = process->useless = 0;
 	process->opened_ns = process->met_ns = 0;
 	process->found.root = PROFILE_NONE;
 	process->found.timeline = TIMELINE_NONE;

@@ -67,14 +67,15 @@ struct process {
 	struct decoder *decoder;      /* NULL: the worker has not made it yet */
 	struct decoder_source source; /* the decoder's */
 	struct capture *capture;      /* of what the decoder reads; NULL: none */
-	/* The worker's: when the module table was read last, and when to no avail; which program
-	 * was opened, and when that was tried. */
-	uint64_t refreshed_ns, useless_ns, worker_epoch, opened_ns;
+	/* The worker's: when the module table was read last; which program was opened, and when
+	 * that was tried. */
+	uint64_t refreshed_ns, worker_epoch, opened_ns;
 	uint64_t refreshes_paid_ns; /* until then refreshes have had their part of the time */
-	uint64_t met_ns;	    /* when the program was seen first */
-	uint64_t open_cost_ns;	    /* what the last one took */
-	bool unready;		    /* its interpreter was not initialised then */
-	_Atomic bool ending;	    /* the rest is decoded with what is known */
+	unsigned useless;      /* refreshes for unknown code: those in a row that did not help */
+	uint64_t met_ns;       /* when the program was seen first */
+	uint64_t open_cost_ns; /* what the last one took */
+	bool unready;	       /* its interpreter was not initialised then */
+	_Atomic bool ending;   /* the rest is decoded with what is known */
 	struct findings found;
 	struct process_news news;
 	_Atomic int state;	 /* enum process_state */
@@ -115,7 +116,8 @@ void process_set_capture(struct process *process, struct capture *capture);
  * libraries may be loaded right after it. */
 bool process_refresh_is_due(const struct process *process, enum refresh_reason reason,
 			    uint64_t now);
-void process_charge_refresh(struct process *process, uint64_t begin, uint64_t end);
+void process_charge_refresh(struct process *process, uint64_t begin, uint64_t cost);
+void process_note_refresh(struct process *process, enum refresh_reason reason, bool changed);
 
 /* Reads the module table anew. */
 bool MUST_CHECK process_refresh(struct process *process, struct error *error);

@@ -60,7 +60,7 @@ static unsigned refreshes(struct process *process, uint64_t from, uint64_t ns, u
 	unsigned count = 0;
 	for (uint64_t now = from; now < from + ns; now += MS / 10)
 		if (process_refresh_is_due(process, REFRESH_UNKNOWN_CODE, now)) {
-			process_charge_refresh(process, now, now + cost);
+			process_charge_refresh(process, now, cost);
 			now += cost;
 			count++;
 		}
@@ -73,11 +73,32 @@ static void a_library_loaded_after_a_costly_first_look_is_seen(void **state)
 	const uint64_t start = 5000 * MS;
 	struct process process = {0};
 	assert_true(process_refresh_is_due(&process, REFRESH_REGULAR, start));
-	process_charge_refresh(&process, start, start + 30 * MS);
-	assert_false(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
+	process_charge_refresh(&process, start, 30 * MS);
 	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + 30 * MS));
 	assert_false(process_refresh_is_due(&process, REFRESH_REGULAR, start + 900 * MS));
 	assert_true(process_refresh_is_due(&process, REFRESH_REGULAR, start + 1000 * MS));
+}
+
+static void code_that_stays_unknown_is_looked_for_less_often(void **state)
+{
+	(void)state;
+	const uint64_t start = 5000 * MS;
+	struct process process = {0};
+	process_charge_refresh(&process, start, MS / 10);
+	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
+	process_note_refresh(&process, REFRESH_UNKNOWN_CODE, false);
+	assert_false(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
+	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + 2 * MS));
+	assert_false(process_refresh_is_due(&process, REFRESH_STACK_END, start + MS));
+	process_note_refresh(&process, REFRESH_UNKNOWN_CODE, false);
+	assert_false(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + 2 * MS));
+	assert_true(process_refresh_is_due(&process, REFRESH_STACK_END, start + 2 * MS));
+	for (unsigned i = 0; i < 100; i++)
+		process_note_refresh(&process, REFRESH_UNKNOWN_CODE, false);
+	assert_false(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + 63 * MS));
+	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + 64 * MS));
+	process_note_refresh(&process, REFRESH_REGULAR, true);
+	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
 }
 
 static void refreshes_have_a_part_of_the_time_on_the_whole(void **state)
@@ -101,6 +122,7 @@ int main(void)
 		cmocka_unit_test(one_that_never_is_costs_less_and_less),
 		cmocka_unit_test(one_without_an_interpreter_takes_a_part_of_the_time),
 		cmocka_unit_test(a_library_loaded_after_a_costly_first_look_is_seen),
+		cmocka_unit_test(code_that_stays_unknown_is_looked_for_less_often),
 		cmocka_unit_test(refreshes_have_a_part_of_the_time_on_the_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
