@@ -21,7 +21,7 @@ _pdump()
 	--cgroup) COMPREPLY=($(compgen -W 'self' -- "$current") $(compgen -d -- "$current")) ;;
 	--native-threads | --native-processes) COMPREPLY=($(compgen -W 'yes no' -- "$current")) ;;
 	--debug)
-		COMPREPLY=($(compgen -W 'target unwind python sample symbolize cython pause all' \
+		COMPREPLY=($(compgen -W 'target unwind python join sample symbolize pause all' \
 			-- "$current"))
 		;;
 	-p | --pid) COMPREPLY=($(compgen -W "$(pgrep -f python 2>/dev/null)" -- "$current")) ;;

@@ -26,7 +26,7 @@ complete -c pdump -l join -x -a 'auto native-id fs-base rbx pthread-tid' -d "evi
 complete -c pdump -l unwinder -x -a 'snapshot ptrace' -d "what is unwound"
 complete -c pdump -s q -l quiet -d "errors only"
 complete -c pdump -s v -l verbose -d "more messages"
-complete -c pdump -l debug -x -a 'target unwind python sample symbolize cython pause all' -d "much more about one area"
+complete -c pdump -l debug -x -a 'target unwind python join sample symbolize pause all' -d "much more about one area"
 complete -c pdump -l no-sandbox -d "parse files with all rights (debugging)"
 complete -c pdump -s h -l help -d "print a summary of the options"
 complete -c pdump -s V -l version -d "print the version"

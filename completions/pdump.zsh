@@ -27,7 +27,7 @@ _arguments -s -S \
 	'--unwinder=[what is unwound]:unwinder:(snapshot ptrace)' \
 	'(-q --quiet)'{-q,--quiet}'[errors only]' \
 	'(-v --verbose)'{-v,--verbose}'[more messages]' \
-	'*--debug=[much more about one area]:debug:(target unwind python sample symbolize cython pause all)' \
+	'*--debug=[much more about one area]:debug:(target unwind python join sample symbolize pause all)' \
 	'--no-sandbox[parse files with all rights (debugging)]' \
 	'(-h --help)'{-h,--help}'[print a summary of the options]' \
 	'(-V --version)'{-V,--version}'[print the version]' \

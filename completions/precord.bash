@@ -46,7 +46,7 @@ _precord()
 	--source) COMPREPLY=($(compgen -W 'none auto' -- "$current")) ;;
 	-r | --rate) COMPREPLY=($(compgen -W '10 100 250 1khz' -- "$current")) ;;
 	--debug)
-		COMPREPLY=($(compgen -W 'target unwind python sample symbolize cython pause all' \
+		COMPREPLY=($(compgen -W 'target unwind python join sample symbolize pause all' \
 			-- "$current"))
 		;;
 	-o | --output | --capture)

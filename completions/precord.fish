@@ -47,7 +47,7 @@ complete -c precord -n 'not __precord_in_command' -l unwinder -x -a 'snapshot pt
 complete -c precord -n 'not __precord_in_command' -l stop -x -a 'auto ptrace' -d "how a thread is kept still"
 complete -c precord -n 'not __precord_in_command' -s q -l quiet -d "errors only"
 complete -c precord -n 'not __precord_in_command' -s v -l verbose -d "more messages"
-complete -c precord -n 'not __precord_in_command' -l debug -x -a 'target unwind python sample symbolize cython pause all' -d "much more about one area"
+complete -c precord -n 'not __precord_in_command' -l debug -x -a 'target unwind python join sample symbolize pause all' -d "much more about one area"
 complete -c precord -n 'not __precord_in_command' -l no-sandbox -d "parse files with all rights (debugging)"
 complete -c precord -n 'not __precord_in_command' -s h -l help -d "print a summary of the options"
 complete -c precord -n 'not __precord_in_command' -s V -l version -d "print the version"

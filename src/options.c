@@ -63,7 +63,7 @@ static const struct argp_option general_options[] = {
 	{ "quiet", 'q', NULL, 0, "Errors only on stderr", 9 },
 	{ "verbose", 'v', NULL, 0, "More on stderr", 9 },
 	{ "debug", KEY_DEBUG, "AREA", 0, "Much more on stderr about one area: target, unwind,"
-	  " python, sample, symbolize, cython, pause, all ... (repeatable)", 9 },
+	  " python, join, sample, symbolize, pause or all (repeatable)", 9 },
 	{ "no-sandbox", KEY_NO_SANDBOX, NULL, 0, "Parse files with all rights that there are"
 	  " (debugging)", 9 },
 	{ "help", 'h', NULL, 0, "Print this help and exit", 10 },
@@ -163,9 +163,13 @@ static void add_thread(const struct argp_state *state, struct options *options, 
 
 static void add_area(const struct argp_state *state, struct options *options, const char *text)
 {
+	/* The first arguments of log_debug(). */
+	static const char *const names[] = {"target",	 "unwind", "python", "join", "sample",
+					    "symbolize", "pause",  "all",    NULL};
 	if (options->log.area_count == OPTIONS_MAX_AREAS)
 		argp_error(state, "at most %d --debug", OPTIONS_MAX_AREAS);
-	options->log.areas[options->log.area_count++] = text;
+	const int chosen = options_choose(state, "debug", text, names);
+	options->log.areas[options->log.area_count++] = names[chosen];
 }
 
 static bool choose_color(const struct argp_state *state, const char *value)

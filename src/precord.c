@@ -96,7 +96,7 @@ static void write_meanwhile(struct recording *recording)
 		return;
 	}
 	if (writer < 0)
-		log_debug("precord", "sampling waits for writing: fork: %s", strerror(errno));
+		log_debug("sample", "sampling waits for writing: fork: %s", strerror(errno));
 	if (writer < 0) {
 		write_outputs(recording);
 		return;

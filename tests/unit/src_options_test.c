@@ -287,6 +287,7 @@ static void usage_errors_end_with_status_2_and_say_what_exists(void **state)
 		{"pdump --thread=x 1", "not a thread id"},
 		{"pdump --native-threads=maybe 1", "no, yes"},
 		{"pdump --color=blue 1", "auto, always, never"},
+		{"pdump --debug=unwind,python 1", "target, unwind, python, join"},
 		{"pdump -o x.svg 1", ""},
 		{"precord", "PID"},
 		{"precord --", "a command"},
