@@ -99,6 +99,9 @@ struct module_table {
 	size_t last_hit;
 	struct jit_code *jit;	   /* NULL: code made at run time is not looked for */
 	const _Atomic bool *hurry; /* set: no image is opened any more; NULL: never */
+	/* Set by who refreshes: images on file systems that may never answer are opened by a later
+	 * refresh. And whether there were such. */
+	bool near_alone, has_put_off;
 };
 
 void module_table_init(struct module_table *table);

@@ -321,8 +321,18 @@ static bool may_open(const struct refresh *refresh)
 	return clock_now_ns() - refresh->begun_ns < OPENING_NS;
 }
 
+static bool put_off(struct refresh *refresh, const struct maps_line *line)
+{
+	if (!refresh->table->near_alone ||
+	    !device_is_far(&refresh->seen, refresh->target, line->device))
+		return false;
+	refresh->table->has_put_off = true;
+	return true;
+}
+
 static void find_executable(struct refresh *refresh)
 {
+	refresh->table->has_put_off = false;
 	for (size_t i = 0; i < refresh->maps->count; i++) {
 		const struct maps_line *line = &refresh->maps->lines[i];
 		if (!is_image_candidate(line))
@@ -335,7 +345,7 @@ static void find_executable(struct refresh *refresh)
 			refresh->modules[i] = old->module;
 			continue;
 		}
-		if (!may_open(refresh))
+		if (!may_open(refresh) || put_off(refresh, line))
 			continue;
 		/* In the middle of an exec a file can be refused that is there a moment later. */
 		refresh->modules[i] = find_module(refresh, i);

@@ -212,6 +212,22 @@ bool process_refresh(struct process *process, struct error *error)
 	return read_modules(process, NULL, error);
 }
 
+bool process_refresh_near(struct process *process, struct error *error)
+{
+	struct module_table *modules = decoder_modules(process->decoder);
+	modules->near_alone = true;
+	const bool well = read_modules(process, NULL, error);
+	modules->near_alone = false;
+	if (modules->has_put_off)
+		process->refreshed_ns = process->refreshes_paid_ns = 0;
+	return well;
+}
+
+bool process_refresh_far(struct process *process)
+{
+	return decoder_modules(process->decoder)->has_put_off && read_modules(process, NULL, NULL);
+}
+
 /* Through a recording reader when raw samples are captured: replay reads the same memory. */
 bool process_open_python(struct process *process, struct error *error)
 {

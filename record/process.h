@@ -122,6 +122,12 @@ void process_note_refresh(struct process *process, enum refresh_reason reason, b
 /* Reads the module table anew. */
 bool MUST_CHECK process_refresh(struct process *process, struct error *error);
 
+/* The same, but files that may never be had are put off until the next refresh, which is due at
+ * once; process_refresh_far is that one, false: there are none. So nobody waits for them whose
+ * interpreter is elsewhere. */
+bool MUST_CHECK process_refresh_near(struct process *process, struct error *error);
+bool MUST_CHECK process_refresh_far(struct process *process);
+
 /* Opens the interpreter (again). */
 bool MUST_CHECK process_open_python(struct process *process, struct error *error);
 

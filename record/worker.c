@@ -112,10 +112,11 @@ bool worker_open(struct recorder *recorder, struct process *process, struct erro
 	}
 	process->worker_epoch = epoch;
 	process->unready = false;
-	if (!process_refresh(process, error))
+	if (!process_refresh_near(process, error))
 		return false;
 	atomic_store(&process->news.main_stack_end, process_main_stack_end(process));
-	if (!process_open_python(process, error)) {
+	if (!process_open_python(process, error) &&
+	    !(process_refresh_far(process) && process_open_python(process, error))) {
 		process->unready = error->kind == ERROR_TORN;
 		describe(recorder, process);
 		return false;

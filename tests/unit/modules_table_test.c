@@ -185,6 +185,36 @@ static void a_deleted_file_is_still_read(void **state)
 	assert_string_equal(module_at(address)->name, "libdeleted.so");
 }
 
+/* A file in memory is on no file system that is mounted: it may never answer. */
+static void a_file_that_may_never_answer_is_opened_later(void **state)
+{
+	(void)state;
+	char path[256], in_memory[64];
+	uint8_t bytes[65536];
+	assert_true(build("far", "", path));
+	const int from = open(path, O_RDONLY | O_CLOEXEC);
+	const int file = memfd_create("libfar.so", MFD_CLOEXEC);
+	const ssize_t size = read(from, bytes, sizeof(bytes));
+	assert_true(from >= 0 && size > 0 && write(file, bytes, (size_t)size) == size);
+	close(from);
+	snprintf(in_memory, sizeof(in_memory), "/proc/self/fd/%d", file);
+	void *library = dlopen(in_memory, RTLD_NOW);
+	assert_non_null(library);
+	const void *address = dlsym(library, "answer_far");
+
+	table.near_alone = true;
+	refresh(NULL);
+	table.near_alone = false;
+	assert_true(table.has_put_off);
+	assert_null(module_at(address));
+	assert_non_null(module_of_vdso());
+	refresh(NULL);
+	assert_false(table.has_put_off);
+	assert_symbol_agrees("answer_far", address);
+	assert_int_equal(dlclose(library), 0);
+	close(file);
+}
+
 /* As when there is neither a path nor the privilege for map_files. */
 static void an_image_is_read_out_of_memory(void **state)
 {
@@ -469,6 +499,7 @@ int main(void)
 		cmocka_unit_test(every_layout_has_the_loaders_bias),
 		cmocka_unit_test(one_file_loaded_twice_is_two_modules),
 		cmocka_unit_test(a_deleted_file_is_still_read),
+		cmocka_unit_test(a_file_that_may_never_answer_is_opened_later),
 		cmocka_unit_test(an_image_is_read_out_of_memory),
 		cmocka_unit_test(the_vdso_is_a_module),
 		cmocka_unit_test(the_generation_moves_with_code_alone),
