@@ -174,19 +174,24 @@ static const struct mapping *old_mapping(const struct module_table *table, remot
 	return NULL;
 }
 
-/* The module of this file at this bias; *any: one of this file, wherever it was loaded. */
-static struct module *known_module(const struct module_table *table, const struct maps_line *line,
-				   uint64_t bias, struct module **any)
+/* Whether the line is of the module's file, where that was loaded. `code`: of a segment of code. */
+static bool fits(const struct module *module, const struct maps_line *line, bool code)
 {
-	*any = NULL;
-	for (size_t i = table->module_count; i-- > 0;) {
-		struct module *module = table->modules[i];
-		if (module->unplaced || !is_of_file(module, line))
-			continue;
-		*any = module;
-		if (module->load_bias == bias)
-			return module;
-	}
+	uint64_t biases[BIASES_LIMIT];
+	if (!is_of_file(module, line))
+		return false;
+	size_t count = module_biases(module, line->start, line->offset, code, biases, BIASES_LIMIT);
+	for (size_t i = 0; i < count; i++)
+		if (biases[i] == module->load_bias)
+			return true;
+	return false;
+}
+
+static struct module *known_module(const struct module_table *table, const struct maps_line *line)
+{
+	for (size_t i = table->module_count; i-- > 0;)
+		if (!table->modules[i]->unplaced && fits(table->modules[i], line, true))
+			return table->modules[i];
 	return NULL;
 }
 
@@ -286,48 +291,34 @@ static struct module *adopt(struct module_table *table, struct module *fresh)
 static struct module *find_module(struct refresh *refresh, size_t index)
 {
 	const struct maps_line *line = &refresh->maps->lines[index];
-	struct module_table *table = refresh->table;
-	struct module *any = NULL;
-	uint64_t biases[BIASES_LIMIT];
-	(void)known_module(table, line, 0, &any);
-	if (any) {
-		size_t count =
-			module_biases(any, line->start, line->offset, true, biases, BIASES_LIMIT);
-		for (size_t i = 0; i < count; i++) {
-			struct module *module = known_module(table, line, biases[i], &any);
-			if (module)
-				return module;
-		}
-	}
+	struct module *known = known_module(refresh->table, line);
+	uint64_t bias;
+	if (known)
+		return known;
 	struct module *module = open_image(refresh, index);
 	if (!module)
 		return NULL;
-	if (!module_biases(module, line->start, line->offset, true, biases, 1)) {
+	if (!module_biases(module, line->start, line->offset, true, &bias, 1)) {
 		module_free(module);
 		return NULL;
 	}
-	module->load_bias = biases[0];
-	return adopt(table, module);
+	module->load_bias = bias;
+	return adopt(refresh->table, module);
 }
 
 /* A program whose mappings come and go would have us open files all the time. */
-static bool may_open(const struct refresh *refresh)
+static bool may_open(struct refresh *refresh, const struct maps_line *line)
 {
-	const struct module_table *table = refresh->table;
+	struct module_table *table = refresh->table;
+	if (table->near_alone && device_is_far(&refresh->seen, refresh->target, line->device)) {
+		table->has_put_off = true;
+		return false;
+	}
 	if (table->mapping_count == 0)
 		return true;
 	if (table->hurry && atomic_load_explicit(table->hurry, memory_order_relaxed))
 		return false;
 	return clock_now_ns() - refresh->begun_ns < OPENING_NS;
-}
-
-static bool put_off(struct refresh *refresh, const struct maps_line *line)
-{
-	if (!refresh->table->near_alone ||
-	    !device_is_far(&refresh->seen, refresh->target, line->device))
-		return false;
-	refresh->table->has_put_off = true;
-	return true;
 }
 
 static void find_executable(struct refresh *refresh)
@@ -345,26 +336,13 @@ static void find_executable(struct refresh *refresh)
 			refresh->modules[i] = old->module;
 			continue;
 		}
-		if (!may_open(refresh) || put_off(refresh, line))
+		if (!may_open(refresh, line))
 			continue;
 		/* In the middle of an exec a file can be refused that is there a moment later. */
 		refresh->modules[i] = find_module(refresh, i);
 		if (!refresh->modules[i])
 			refresh->attempts[i]++;
 	}
-}
-
-static bool fits(const struct module *module, const struct maps_line *line)
-{
-	uint64_t biases[BIASES_LIMIT];
-	if (!is_of_file(module, line))
-		return false;
-	size_t count =
-		module_biases(module, line->start, line->offset, false, biases, BIASES_LIMIT);
-	for (size_t i = 0; i < count; i++)
-		if (biases[i] == module->load_bias)
-			return true;
-	return false;
 }
 
 /*
@@ -380,7 +358,7 @@ static void spread_modules(const struct refresh *refresh, int step)
 		size_t i = step > 0 ? n : maps->count - 1 - n;
 		if (refresh->modules[i])
 			nearest = refresh->modules[i];
-		else if (nearest && maps->lines[i].inode && fits(nearest, &maps->lines[i]))
+		else if (nearest && maps->lines[i].inode && fits(nearest, &maps->lines[i], false))
 			refresh->modules[i] = nearest;
 	}
 }
