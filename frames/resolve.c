@@ -396,7 +396,7 @@ static void name_one(struct resolver *resolver, uint32_t id, const struct raw_fr
 		return;
 	}
 	if (opened)
-		symbolize_pc(resolver->symbolizer, raw->offset, raw->exact, &result);
+		symbolize_pc(resolver->symbolizer, raw->offset, raw->exact, raw->function, &result);
 	else if (raw->module)
 		result.has_function = frame_index_function(raw->module, raw->offset - !raw->exact,
 							   &result.function_start, NULL);

@@ -83,9 +83,10 @@ bool MUST_CHECK symbolizer_open(struct symbolizer *symbolizer,
  * Symbolizes one ELF address of the open module. `exact`: the instruction itself (leaf,
  * interrupted by a signal); otherwise a return address, of which the call at address-1 is looked
  * up. A symbol counts only if it covers the address: by its size, or, sizeless, when the FDE
- * starts at it.
+ * starts at it. Where there is no FDE: when `function` is its address, from where control flow
+ * leads to this one (0: not known).
  */
-void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
+void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact, uint64_t function,
 		  struct symbolize_result *result);
 
 /*

@@ -187,6 +187,13 @@ static bool find_symbol(struct symbolizer *symbolizer, uint64_t pc, const struct
 	return true;
 }
 
+static bool find_sizeless(struct symbolizer *symbolizer, uint64_t function, const char *wanted,
+			  struct symbol_match *match)
+{
+	return function && find_symbol(symbolizer, function, NULL, wanted, match) &&
+	       match->start == function;
+}
+
 void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *addresses,
 			      size_t count, struct strbuf *bytes)
 {
@@ -269,7 +276,7 @@ static void add_recovered(struct symbolizer *symbolizer, uint64_t pc, uint64_t s
 	};
 }
 
-void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
+void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact, uint64_t function,
 		  struct symbolize_result *result)
 {
 	/*
@@ -291,7 +298,8 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact,
 	if (symbolizer->info.dwo_missing)
 		open_module_note_missing_dwo(symbolizer);
 	const char *wanted = result->count ? result->frames[result->count - 1].linkage : NULL;
-	const bool found = find_symbol(symbolizer, pc, fde, wanted, &match);
+	const bool found = find_symbol(symbolizer, pc, fde, wanted, &match) ||
+			   (!fde && find_sizeless(symbolizer, function, wanted, &match));
 	if (found)
 		add_symbol(symbolizer, &match, result);
 	if (add_stub(symbolizer, pc, result))

@@ -16,7 +16,7 @@ static inline void fuzz_look_in(struct symbolizer *symbolizer, uint64_t start, u
 	struct recovered_name recovered;
 
 	for (uint64_t i = 0; i < FUZZ_LOOKS; i++) {
-		symbolize_pc(symbolizer, start + size / FUZZ_LOOKS * i + i % 4, i & 1, &result);
+		symbolize_pc(symbolizer, start + size / FUZZ_LOOKS * i + i % 4, i & 1, 0, &result);
 		if (result.count > SYMBOLIZE_MAX_INLINE)
 			abort();
 		for (size_t frame = 0; frame < result.count; frame++)

@@ -76,7 +76,7 @@ static void print_level(struct judge *judge, uint64_t address, size_t level,
 static void print_address(struct judge *judge, uint64_t address)
 {
 	struct symbolize_result result;
-	symbolize_pc(judge->symbolizer, address, true, &result);
+	symbolize_pc(judge->symbolizer, address, true, 0, &result);
 	for (size_t i = 0; i < result.count; i++)
 		print_level(judge, address, i, &result.frames[i]);
 }

@@ -43,7 +43,7 @@ static void print_lines(struct symbolizer *symbolizer)
 
 	while (scanf("%" SCNx64, &address) == 1) {
 		struct symbolize_result result;
-		symbolize_pc(symbolizer, address, false, &result);
+		symbolize_pc(symbolizer, address, false, 0, &result);
 		const struct symbolize_frame none = {.name = NULL};
 		const struct symbolize_frame *frame =
 			result.count ? &result.frames[result.count - 1] : &none;

@@ -55,7 +55,7 @@ static bool symbolize_file(struct symbolizer *symbolizer, const char *path, uint
 		    symbolizer_open(symbolizer, &module, &error);
 
 	for (uint64_t i = 0; well && i < count; i++) {
-		symbolize_pc(symbolizer, start + size / count * i, true, &result);
+		symbolize_pc(symbolizer, start + size / count * i, true, 0, &result);
 		totals->named += result.count && result.frames[result.count - 1].name;
 		totals->with_line += result.count && result.frames[0].line > 0;
 	}

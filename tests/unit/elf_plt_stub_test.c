@@ -66,7 +66,7 @@ static void expect(struct symbolizer *symbolizer, uint64_t address, uint64_t sta
 {
 	struct symbolize_result result;
 
-	symbolize_pc(symbolizer, address, true, &result);
+	symbolize_pc(symbolizer, address, true, 0, &result);
 	assert_int_equal(result.count, 1);
 	assert_string_equal(result.frames[0].name, name);
 	assert_null(result.frames[0].linkage);
@@ -129,7 +129,7 @@ static void what_is_no_stub_of_a_function_has_no_name(void **state)
 	uint64_t first = stub_address("near_one"), second = stub_address("near_two");
 	first = (first < second ? first : second) & ~UINT64_C(15);
 	struct symbolizer *symbolizer = open_file(interner, "x.so");
-	symbolize_pc(symbolizer, first - 16, true, &result);
+	symbolize_pc(symbolizer, first - 16, true, 0, &result);
 	assert_int_equal(result.count, 0);
 	symbolizer_free(symbolizer);
 	interner_free(interner);
@@ -161,7 +161,7 @@ static void damaged_files_name_something_or_nothing(void **state)
 			.path = "x", .fd = -1, .bytes = bytes, .bytes_size = size, .root_fd = -1};
 		bytes[at] ^= 0xff;
 		if (symbolizer_open(symbolizer, &module, &error))
-			symbolize_pc(symbolizer, stub, true, &result);
+			symbolize_pc(symbolizer, stub, true, 0, &result);
 		bytes[at] ^= 0xff;
 		symbolizer_free(symbolizer);
 		interner_free(interner);

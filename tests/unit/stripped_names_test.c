@@ -230,7 +230,7 @@ static void check_recovered(struct world *world, const struct expected *wanted)
 
 	if (symbolize_recovered_name(world->symbolizer, address + 1, &recovered) != !!wanted->name)
 		fail_msg("%s: %s", wanted->symbol, wanted->name ? "no name" : recovered.name);
-	symbolize_pc(world->symbolizer, address, true, &result);
+	symbolize_pc(world->symbolizer, address, true, 0, &result);
 	assert_int_equal(result.count, !!wanted->name);
 	if (!wanted->name)
 		return;
@@ -290,7 +290,7 @@ static void symbols_come_first(void **state)
 	assert_true(build_world(&world, tables_source, flags));
 	const uint64_t address = mark_address(world.whole, "point_norm");
 	open_module(&world, world.whole);
-	symbolize_pc(world.symbolizer, address, true, &result);
+	symbolize_pc(world.symbolizer, address, true, 0, &result);
 	assert_int_equal(result.count, 1);
 	assert_string_equal(result.frames[0].name, "point_norm");
 	assert_null(result.frames[0].recovered);
@@ -399,7 +399,7 @@ static void failing_calls_tell_lines(void **state)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		const uint64_t address = return_address(&world, calls[i].function, calls[i].callee);
 		struct symbolize_result result;
-		symbolize_pc(world.symbolizer, address, false, &result);
+		symbolize_pc(world.symbolizer, address, false, 0, &result);
 		assert_int_equal(result.count, 1);
 		if (result.frames[0].line != calls[i].line)
 			fail_msg("%s: line %d", calls[i].function, result.frames[0].line);
@@ -407,7 +407,7 @@ static void failing_calls_tell_lines(void **state)
 			assert_string_equal(result.frames[0].file, "pkg/mod.pyx");
 		else
 			assert_null(result.frames[0].file);
-		symbolize_pc(world.symbolizer, address, true, &result);
+		symbolize_pc(world.symbolizer, address, true, 0, &result);
 		assert_int_equal(result.frames[0].line, 0); /* no return address */
 	}
 	release_world(&world);
@@ -498,7 +498,7 @@ static void check_jumped_to(const char *flags)
 				 found ? recovered.name : "none");
 		assert_true(!found || recovered.tail == jumped_to[i].tail);
 		/* How it was reached, nobody knows here. */
-		symbolize_pc(world.symbolizer, address, true, &result);
+		symbolize_pc(world.symbolizer, address, true, 0, &result);
 		assert_int_equal(result.count, found && !recovered.tail);
 	}
 	release_world(&world);

@@ -49,7 +49,7 @@ static void look(const char *mark, struct interner *interner, struct found *foun
 	struct symbolize_module module = {.path = path, .fd = open(path, O_RDONLY),
 					  .root_fd = open(folder, O_PATH | O_DIRECTORY)};
 	assert_true(symbolizer_open(symbolizer, &module, &error));
-	symbolize_pc(symbolizer, address, true, &found->result);
+	symbolize_pc(symbolizer, address, true, 0, &found->result);
 	strbuf_init(&problems);
 	symbolizer_add_problems(symbolizer, &problems);
 	snprintf(found->problems, sizeof(found->problems), "%s", problems.text);
@@ -257,8 +257,8 @@ static void split_units_tell_what_whole_ones_tell(void **state)
 		struct symbolizer *left = open_named(interner, "full.so");
 		struct symbolizer *right = open_named(interner, "x.so");
 		for (uint64_t pc = 0x1000; pc < 0x2000; pc++) {
-			symbolize_pc(left, pc, true, &whole);
-			symbolize_pc(right, pc, true, &split);
+			symbolize_pc(left, pc, true, 0, &whole);
+			symbolize_pc(right, pc, true, 0, &split);
 			inlined += whole.count > 1;
 			if (!same_frames(&whole, &split))
 				fail_msg("%s: 0x%lx: %zu levels, not %zu", ways[i],

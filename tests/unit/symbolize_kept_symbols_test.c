@@ -107,7 +107,7 @@ static void the_file_is_not_needed(void **state)
 	assert_int_equal(bytes.size, 3 * 29 + strlen("_ZN4shop3buyEi_ZN4shop4sellEicall"));
 	open_kept(symbolizer, bytes.text, bytes.size);
 	for (size_t i = 0; i < PLACES * 5; i++) {
-		symbolize_pc(symbolizer, places[i / 5] + i % 5, true, &result);
+		symbolize_pc(symbolizer, places[i / 5] + i % 5, true, 0, &result);
 		assert_int_equal(result.count, names[i / 5] != NULL);
 		if (!names[i / 5])
 			continue;
@@ -116,7 +116,7 @@ static void the_file_is_not_needed(void **state)
 		assert_int_equal(result.function_start, places[i / 5]);
 	}
 	/* Where nothing was met, nothing is known. */
-	symbolize_pc(symbolizer, places[CALL] + 5, true, &result);
+	symbolize_pc(symbolizer, places[CALL] + 5, true, 0, &result);
 	assert_int_equal(result.count, 0);
 	symbolizer_free(symbolizer);
 	interner_free(interner);
@@ -132,7 +132,7 @@ static void look_everywhere(const uint64_t places[PLACES], const void *bytes, si
 	if (size)
 		open_kept(symbolizer, bytes, size);
 	for (size_t i = 0; i < PLACES; i++) {
-		symbolize_pc(symbolizer, places[i], true, &result);
+		symbolize_pc(symbolizer, places[i], true, 0, &result);
 		assert_true(result.count <= 1);
 	}
 	symbolizer_free(symbolizer);

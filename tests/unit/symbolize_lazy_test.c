@@ -100,8 +100,8 @@ static void compare_all(const char *library, int first, int step)
 	for (int i = 0; i < count; i++) {
 		/* `step` and the number of addresses may share factors: then some come twice. */
 		const uint64_t pc = start + STEP * (uint64_t)((first + i * step) % count);
-		symbolize_pc(whole, pc, true, &wanted);
-		symbolize_pc(lazy, pc, true, &got);
+		symbolize_pc(whole, pc, true, 0, &wanted);
+		symbolize_pc(lazy, pc, true, 0, &got);
 		assert_same(&got, &wanted);
 		lines += got.count && got.frames[0].line > 0;
 	}
@@ -346,7 +346,7 @@ static void damage(const char *library)
 			.path = path, .fd = open(path, O_RDONLY), .root_fd = -1};
 		if (symbolizer_open(symbolizer, &module, &error))
 			for (uint64_t pc = start; pc < start + size; pc += STEP)
-				symbolize_pc(symbolizer, pc, true, &result);
+				symbolize_pc(symbolizer, pc, true, 0, &result);
 		close(module.fd);
 		symbolizer_free(symbolizer);
 		interner_free(interner);

@@ -88,7 +88,7 @@ static void expect(struct symbolizer *symbolizer, const struct expected *expecte
 	const size_t skipped = lines ? 0 : expected->count - 1;
 
 	/* A return address is the one after; the mark's nop is one byte long. */
-	symbolize_pc(symbolizer, mark_of(expected->mark) + 1, false, &result);
+	symbolize_pc(symbolizer, mark_of(expected->mark) + 1, false, 0, &result);
 	assert_int_equal(result.count, expected->count - skipped);
 	assert_true(result.has_function);
 	for (size_t i = 0; i < result.count; i++) {
@@ -235,16 +235,23 @@ static void a_symbol_counts_only_where_it_covers_the_address(void **state)
 	build("gcc", "x.c", "-g0", "strip x.so");
 	snprintf(path, sizeof(path), "%s/x.so", folder);
 	struct symbolizer *symbolizer = open_module(interner, NULL, path);
-	symbolize_pc(symbolizer, mark_of("mark_sizeless"), true, &result);
+	symbolize_pc(symbolizer, mark_of("mark_sizeless"), true, 0, &result);
 	assert_int_equal(result.count, 1);
 	assert_string_equal(result.frames[0].name, "sizeless");
 	assert_int_equal(result.function_start, mark_of("sizeless"));
 	/* No size and no FDE: nothing is known, though `bare` is the nearest below. */
-	symbolize_pc(symbolizer, mark_of("mark_bare"), true, &result);
+	symbolize_pc(symbolizer, mark_of("mark_bare"), true, 0, &result);
 	assert_int_equal(result.count, 0);
 	assert_false(result.has_function);
+	/* But for who knows that the code leads from there to here. */
+	symbolize_pc(symbolizer, mark_of("mark_bare"), true, mark_of("bare"), &result);
+	assert_int_equal(result.count, 1);
+	assert_string_equal(result.frames[0].name, "bare");
+	assert_int_equal(result.function_start, mark_of("bare"));
+	symbolize_pc(symbolizer, mark_of("mark_bare"), true, mark_of("bare") + 1, &result);
+	assert_int_equal(result.count, 0);
 	/* Static and stripped: no name, but the FDE tells where it starts. */
-	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, &result);
+	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, 0, &result);
 	assert_int_equal(result.count, 0);
 	assert_true(result.has_function);
 	assert_int_equal(result.function_start, mark_of("hidden"));
@@ -328,7 +335,7 @@ static void expect_alias(const char *symbols, const char *name, bool sized)
 	struct interner *interner = interner_new();
 	snprintf(path, sizeof(path), "%s/x.so", folder);
 	struct symbolizer *symbolizer = open_module(interner, NULL, path);
-	symbolize_pc(symbolizer, mark_of("mark_here"), true, &result);
+	symbolize_pc(symbolizer, mark_of("mark_here"), true, 0, &result);
 	if (!name != !result.count || (name && strcmp(name, result.frames[0].name)))
 		fail_msg("%s: %s", symbols, result.count ? result.frames[0].name : "no name");
 	assert_true(result.has_function);
@@ -367,7 +374,7 @@ static void bytes_without_section_headers_are_symbolized_as_far_as_they_go(void 
 	memset(bytes + 0x28, 0, 8); /* e_shoff */
 	memset(bytes + 0x3c, 0, 4); /* e_shnum, e_shstrndx */
 	assert_true(symbolizer_open(symbolizer, &module, &error));
-	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, &result);
+	symbolize_pc(symbolizer, mark_of("mark_hidden"), true, 0, &result);
 	assert_int_equal(result.count, 0);
 	assert_int_equal(result.function_start, mark_of("hidden"));
 	symbolizer_free(symbolizer);
@@ -417,7 +424,7 @@ static void what_is_not_an_elf_file_is_refused(void **state)
 		struct error error = {.kind = ERROR_NONE};
 		assert_false(symbolizer_open(symbolizer, &module, &error));
 		assert_int_equal(error.kind, ERROR_CORRUPT);
-		symbolize_pc(symbolizer, 0, false, &result);
+		symbolize_pc(symbolizer, 0, false, 0, &result);
 		assert_int_equal(result.count, 0);
 	}
 	symbolizer_free(symbolizer);

@@ -49,13 +49,13 @@ static void look_everywhere(struct symbolizer *symbolizer)
 	struct symbolize_result result;
 
 	for (uint64_t pc = 0x1000; pc < 0x1400; pc += 5) {
-		symbolize_pc(symbolizer, pc, pc & 1, &result);
+		symbolize_pc(symbolizer, pc, pc & 1, 0, &result);
 		assert_true(result.count <= SYMBOLIZE_MAX_INLINE);
 		for (size_t i = 0; i < result.count; i++)
 			assert_true(!result.frames[i].name || strlen(result.frames[i].name));
 	}
-	symbolize_pc(symbolizer, UINT64_MAX, true, &result);
-	symbolize_pc(symbolizer, 0, false, &result);
+	symbolize_pc(symbolizer, UINT64_MAX, true, 0, &result);
+	symbolize_pc(symbolizer, 0, false, 0, &result);
 }
 
 static void damaged_files_neither_crash_nor_hang(void **state)
@@ -167,7 +167,7 @@ static void addr2line_agrees_on_every_seventh_address(void **state)
 	assert_non_null(fgets(line, sizeof(line), pipe));
 	for (unsigned long pc = start; pc < start + size; pc += 7) {
 		const size_t count = read_levels(pipe, line, sizeof(line), levels);
-		symbolize_pc(symbolizer, pc, true, &result);
+		symbolize_pc(symbolizer, pc, true, 0, &result);
 		/* Between functions addr2line names the one before. */
 		if (!result.has_function || !result.count)
 			continue;
