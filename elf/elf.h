@@ -164,9 +164,8 @@ void symbol_table_each(const struct symbol_table *table,
 		       void (*visit)(void *context, const char *name), void *context);
 
 /*
- * The symbol that covers pc by its size, or a sizeless one where fde starts (NULL: there is none;
- * at pc itself). Among several of one start the one named `wanted` (NULL: any), with or without a
- * suffix.
+ * The symbol that covers pc by its size, or a sizeless one where fde (NULL: none) starts. Among
+ * several of one start the one named `wanted` (NULL: any), with or without a suffix.
  */
 bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct interval *fde,
 		       const char *wanted, struct symbol_match *match);

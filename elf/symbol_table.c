@@ -225,5 +225,5 @@ bool symbol_table_find(struct symbol_table *table, uint64_t pc, const struct int
 	}
 	if (covering_start(table, pc, &start) && choose(table, start, pc, true, wanted, match))
 		return true;
-	return choose(table, fde ? fde->start : pc, pc, false, wanted, match);
+	return fde && choose(table, fde->start, pc, false, wanted, match);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "frames/internal.h"
 #include "symbolize/symbolize.h"
@@ -25,6 +26,20 @@ static void *copy_of(const struct strbuf *bytes, size_t *size)
 	return bytes->size ? memcpy(alloc_zeroed(1, bytes->size), bytes->text, bytes->size) : NULL;
 }
 
+/* Where functions begin whose symbols say no size, sorted; malloc'ed. They are met, too. */
+static uint64_t *sizeless_starts(struct module_record *record, size_t *count)
+{
+	uint64_t *const starts = alloc_zeroed(record->function_count + 1, sizeof(*starts));
+	*count = 0;
+	for (size_t i = 0; i < record->function_count; i++)
+		if (!record->functions[i].size) {
+			starts[(*count)++] = record->functions[i].vaddr;
+			module_record_pc(record, record->functions[i].vaddr);
+		}
+	qsort(starts, *count, sizeof(*starts), by_value);
+	return starts;
+}
+
 static void note(const struct module *module, const struct target *target,
 		 struct symbolizer *symbolizer)
 {
@@ -37,8 +52,11 @@ static void note(const struct module *module, const struct target *target,
 	symbolizer_write_stated(symbolizer, &bytes);
 	record->stated = copy_of(&bytes, &record->stated_size);
 	strbuf_reset(&bytes);
+	size_t start_count;
+	_cleanup_free_ uint64_t *starts = sizeless_starts(record, &start_count);
 	qsort(record->pcs, record->pc_count, sizeof(*record->pcs), by_value);
-	symbolizer_write_symbols(symbolizer, record->pcs, record->pc_count, &bytes);
+	symbolizer_write_symbols(symbolizer, record->pcs, record->pc_count, starts, start_count,
+				 &bytes);
 	record->kept = copy_of(&bytes, &record->kept_size);
 }
 

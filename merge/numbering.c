@@ -59,9 +59,6 @@ static struct raw_frame native_frame(struct decoder *decoder, const struct unwin
 		raw.offset = frame->pc - mapping->module->load_bias;
 		if (frame->function)
 			raw.function = frame->function - mapping->module->load_bias;
-		/* A symbol without a size has the name of its first address alone. */
-		if (frame->analysed && raw.module->record)
-			module_record_pc(raw.module->record, raw.function);
 	} else {
 		set_caller(decoder, mapping, &raw);
 	}

@@ -151,9 +151,11 @@ bool symbolize_estimated_line(struct symbolizer *symbolizer, uint64_t address, c
 /* All of them as bytes, for who opens the module where its file is not. */
 void symbolizer_write_stated(struct symbolizer *symbolizer, struct strbuf *bytes);
 
-/* The symbols and stubs at these addresses, which are in order, likewise. */
+/* The symbols and stubs at these addresses, which are in order, likewise. `starts`, in order: those
+ * of them that begin functions whose symbols say no size. */
 void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *addresses,
-			      size_t count, struct strbuf *bytes);
+			      size_t count, const uint64_t *starts, size_t start_count,
+			      struct strbuf *bytes);
 
 /* Calls `visit` with all such names, in the order of their addresses. */
 void symbolizer_each_recovered(struct symbolizer *symbolizer,

@@ -187,15 +187,28 @@ static bool find_symbol(struct symbolizer *symbolizer, uint64_t pc, const struct
 	return true;
 }
 
-static bool find_sizeless(struct symbolizer *symbolizer, uint64_t function, const char *wanted,
-			  struct symbol_match *match)
+/* What no FDE covers begins at `function`: what begins at pc alone is a label in it. */
+static bool find_by_start(struct symbolizer *symbolizer, uint64_t pc, uint64_t function,
+			  const char *wanted, struct symbol_match *match)
 {
-	return function && find_symbol(symbolizer, function, NULL, wanted, match) &&
-	       match->start == function;
+	const struct interval begin = {.start = function, .end = function};
+	if (!function)
+		return find_symbol(symbolizer, pc, NULL, wanted, match);
+	return (find_symbol(symbolizer, pc, &begin, wanted, match) &&
+		(match->start != pc || pc == function)) ||
+	       (find_symbol(symbolizer, function, &begin, wanted, match) &&
+		match->start == function);
+}
+
+static int by_value(const void *left, const void *right)
+{
+	const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+	return (a > b) - (a < b);
 }
 
 void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *addresses,
-			      size_t count, struct strbuf *bytes)
+			      size_t count, const uint64_t *starts, size_t start_count,
+			      struct strbuf *bytes)
 {
 	struct kept_symbol open = {0}, next;
 
@@ -207,7 +220,10 @@ void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *add
 		struct interval range;
 		struct symbol_match match;
 		const struct interval *fde = find_fde(symbolizer, pc, &range) ? &range : NULL;
-		if (find_symbol(symbolizer, pc, fde, NULL, &match))
+		const bool start = !fde && start_count &&
+				   bsearch(&pc, starts, start_count, sizeof(pc), by_value);
+		if (fde ? find_symbol(symbolizer, pc, fde, NULL, &match)
+			: find_by_start(symbolizer, pc, start ? pc : 0, NULL, &match))
 			next = (struct kept_symbol){pc,		pc,	    match.start,
 						    match.name, match.size, false};
 		else if (!find_stub(symbolizer, pc, &next))
@@ -298,8 +314,8 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact, u
 	if (symbolizer->info.dwo_missing)
 		open_module_note_missing_dwo(symbolizer);
 	const char *wanted = result->count ? result->frames[result->count - 1].linkage : NULL;
-	const bool found = find_symbol(symbolizer, pc, fde, wanted, &match) ||
-			   (!fde && find_sizeless(symbolizer, function, wanted, &match));
+	const bool found = fde ? find_symbol(symbolizer, pc, fde, wanted, &match)
+			       : find_by_start(symbolizer, pc, function, wanted, &match);
 	if (found)
 		add_symbol(symbolizer, &match, result);
 	if (add_stub(symbolizer, pc, result))

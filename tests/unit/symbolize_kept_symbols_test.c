@@ -85,7 +85,7 @@ static void write_down(const uint64_t places[PLACES], struct strbuf *bytes)
 		addresses[i] = places[i / 5] + i % 5;
 	qsort(addresses, PLACES * 5, sizeof(*addresses), by_value);
 	assert_true(symbolizer_open(symbolizer, &module, &error));
-	symbolizer_write_symbols(symbolizer, addresses, PLACES * 5, bytes);
+	symbolizer_write_symbols(symbolizer, addresses, PLACES * 5, NULL, 0, bytes);
 	close(module.fd);
 	symbolizer_free(symbolizer);
 	interner_free(interner);
