@@ -203,11 +203,13 @@ static void check_start(const char *mark, uint64_t function, bool guessed, const
 	frame_table_release(&table);
 }
 
-/* Neither symbol nor FDE: by where analysis says that it begins, never by the PC. */
+/* Neither symbol nor FDE: by where analysis says that it begins, never by the PC; by the name of
+ * that place, if it has one. */
 static void code_without_a_symbol_is_its_library_and_start(void **state)
 {
 	(void)state;
-	const uint64_t start = address_of("mark_bare"), other = address_of("mark_spam");
+	const uint64_t named = address_of("mark_bare"), other = address_of("mark_spam");
+	const uint64_t start = named - 1; /* the nop before */
 	char plain[64], guessed[64], fde[64];
 	snprintf(plain, sizeof(plain), "mod.so+0x%lx", start);
 	snprintf(guessed, sizeof(guessed), "mod.so+0x%lx [guessed]", start);
@@ -217,6 +219,8 @@ static void code_without_a_symbol_is_its_library_and_start(void **state)
 	check_start("mark_bare_call", start, false, plain);
 	check_start("mark_bare_call", start, true, guessed);
 	check_start("mark_bare", start, true, guessed);
+	check_start("mark_bare_call", named, false, "mark_bare (mod.so)");
+	check_start("mark_bare", named, true, "mark_bare (mod.so) [guessed]");
 	check_start("mark_fde", other, true, fde);
 	check_start("mark_eval", other, true, "eval (mod.c) [guessed]");
 }
