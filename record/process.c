@@ -13,11 +13,13 @@
 #include "target/core.h"
 
 static const uint64_t REFRESH_NS = 1000000000; /* libraries come and go */
+/* For the end of a stack; for unknown code after a look that did not help, twice as much after each
+ * further one. */
 static const uint64_t REFRESH_SOON_NS = 2000000;
 enum {
-	USELESS_MOST = 6
-};		    /* an unknown address: later each time that it did not help, up to that */
-enum { SHARE = 8 }; /* refreshes have the CPU one part in so many of the time ... */
+	USELESS_MOST = 6, /* so many of them count */
+	SHARE = 8,	  /* refreshes have the CPU one part in so many of the time ... */
+};
 static const uint64_t REFRESH_SAVED_NS = 400000000; /* ... of which so much may be saved up */
 
 bool process_refresh_is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
@@ -74,12 +76,13 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 	bool changed = false;
 	const bool looks =
 		may_refresh(process) && process_refresh_is_due(process, reason, clock_now_ns());
-	if (looks && !read_modules(process, &changed, &error))
-		log_debug("sample", "cannot read the mappings: %s", error.message);
+	if (looks) {
+		if (!read_modules(process, &changed, &error))
+			log_debug("sample", "cannot read the mappings: %s", error.message);
+		process_note_refresh(process, reason, changed);
+	}
 	if (reason == REFRESH_REGULAR)
 		module_table_follow_jit(modules);
-	if (looks)
-		process_note_refresh(process, reason, changed);
 	return changed;
 }
 

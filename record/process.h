@@ -111,12 +111,15 @@ void process_release(struct process *process); /* one that was not opened, too, 
 /* From now on what the decoder reads of the process is kept; NULL: no longer. */
 void process_set_capture(struct process *process, struct capture *capture);
 
-/* Whether the module table is to be read anew for that reason. Refreshes have an eighth of the
- * time; what of it was not used lately may be used at once: the first one opens all modules, and
- * libraries may be loaded right after it. */
+/* Whether the module table is to be read anew for that reason. Refreshes have the CPU an eighth of
+ * the time; what of it was not used lately may be used at once: the first one opens all modules,
+ * and libraries may be loaded right after it. */
 bool process_refresh_is_due(const struct process *process, enum refresh_reason reason,
 			    uint64_t now);
+/* One that began then; `cost`: CPU time in nanoseconds, as on a busy machine it waits longer than
+ * it works. */
 void process_charge_refresh(struct process *process, uint64_t begin, uint64_t cost);
+/* `changed`: it found another table than before. */
 void process_note_refresh(struct process *process, enum refresh_reason reason, bool changed);
 
 /* Reads the module table anew. */

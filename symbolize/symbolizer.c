@@ -187,23 +187,18 @@ static bool find_symbol(struct symbolizer *symbolizer, uint64_t pc, const struct
 	return true;
 }
 
-/* What no FDE covers begins at `function`: what begins at pc alone is a label in it. */
-static bool find_by_start(struct symbolizer *symbolizer, uint64_t pc, uint64_t function,
-			  const char *wanted, struct symbol_match *match)
+/* What no FDE covers begins at `function` (0: not known): what begins at pc alone is a label in it.
+ */
+static bool find_name(struct symbolizer *symbolizer, uint64_t pc, const struct interval *fde,
+		      uint64_t function, const char *wanted, struct symbol_match *match)
 {
 	const struct interval begin = {.start = function, .end = function};
-	if (!function)
-		return find_symbol(symbolizer, pc, NULL, wanted, match);
+	if (fde || !function)
+		return find_symbol(symbolizer, pc, fde, wanted, match);
 	return (find_symbol(symbolizer, pc, &begin, wanted, match) &&
 		(match->start != pc || pc == function)) ||
 	       (find_symbol(symbolizer, function, &begin, wanted, match) &&
 		match->start == function);
-}
-
-static int by_value(const void *left, const void *right)
-{
-	const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a > b) - (a < b);
 }
 
 void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *addresses,
@@ -211,19 +206,20 @@ void symbolizer_write_symbols(struct symbolizer *symbolizer, const uint64_t *add
 			      struct strbuf *bytes)
 {
 	struct kept_symbol open = {0}, next;
+	size_t start = 0;
 
 	if (!symbolizer->open)
 		return;
 	open_module_need_tables(symbolizer);
 	for (size_t i = 0; i < count; i++) {
 		const uint64_t pc = addresses[i];
+		while (start < start_count && starts[start] < pc)
+			start++;
+		const bool begins = start < start_count && starts[start] == pc;
 		struct interval range;
 		struct symbol_match match;
 		const struct interval *fde = find_fde(symbolizer, pc, &range) ? &range : NULL;
-		const bool start = !fde && start_count &&
-				   bsearch(&pc, starts, start_count, sizeof(pc), by_value);
-		if (fde ? find_symbol(symbolizer, pc, fde, NULL, &match)
-			: find_by_start(symbolizer, pc, start ? pc : 0, NULL, &match))
+		if (find_name(symbolizer, pc, fde, begins ? pc : 0, NULL, &match))
 			next = (struct kept_symbol){pc,		pc,	    match.start,
 						    match.name, match.size, false};
 		else if (!find_stub(symbolizer, pc, &next))
@@ -314,8 +310,7 @@ void symbolize_pc(struct symbolizer *symbolizer, uint64_t address, bool exact, u
 	if (symbolizer->info.dwo_missing)
 		open_module_note_missing_dwo(symbolizer);
 	const char *wanted = result->count ? result->frames[result->count - 1].linkage : NULL;
-	const bool found = fde ? find_symbol(symbolizer, pc, fde, wanted, &match)
-			       : find_by_start(symbolizer, pc, function, wanted, &match);
+	const bool found = find_name(symbolizer, pc, fde, function, wanted, &match);
 	if (found)
 		add_symbol(symbolizer, &match, result);
 	if (add_stub(symbolizer, pc, result))
