@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "files/fd_message.h"
 
 enum {
-	MOST_FDS = 2,
 	MOST_CHANNELS = 64,
 	ONCE = MOST_CHANNELS, /* the first descriptor is where this one question is answered */
 	NOWHERE,
@@ -44,68 +44,6 @@ bool broker_is_used(void)
 pid_t broker_process(void)
 {
 	return process;
-}
-
-/* ---- messages ---- */
-
-union control {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(MOST_FDS * sizeof(int))];
-};
-
-/* `head`: comes first, may be NULL. */
-static bool send_message(int socket, const struct envelope *head, const void *bytes, size_t size,
-			 const int *fds, size_t count)
-{
-	union control control = {.bytes = {0}};
-	const size_t head_size = head ? sizeof(*head) : 0;
-	struct iovec parts[] = {{(void *)(uintptr_t)head, head_size},
-				{(void *)(uintptr_t)bytes, size}};
-	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-	ssize_t sent;
-	if (count > 0) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-		memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-	}
-	do
-		sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent == (ssize_t)(head_size + size);
-}
-
-/* Fills `count` descriptors, -1 where none came. Returns the size; 0: the other end is gone. */
-static ssize_t receive(int socket, struct envelope *head, void *bytes, size_t size, int *fds,
-		       size_t count)
-{
-	union control control;
-	struct iovec parts[] = {{head, head ? sizeof(*head) : 0}, {bytes, size}};
-	struct msghdr message = {.msg_iov = parts,
-				 .msg_iovlen = 2,
-				 .msg_control = control.bytes,
-				 .msg_controllen = sizeof(control.bytes)};
-	ssize_t got;
-	for (size_t i = 0; i < count; i++)
-		fds[i] = -1;
-	do
-		got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
-	const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (!header || header->cmsg_type != SCM_RIGHTS)
-		return got;
-	const size_t came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	for (size_t i = 0; i < came; i++) {
-		int fd;
-		memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-		if (i < count)
-			fds[i] = fd;
-		else
-			close(fd);
-	}
-	return got;
 }
 
 /* ---- who asks ---- */
@@ -152,15 +90,23 @@ static void give_back(struct channel *channel)
 	pthread_mutex_unlock(&channels_lock);
 }
 
+static bool send_to_broker(const struct envelope *head, const struct broker_request *request,
+			   const int *fds, size_t count)
+{
+	const size_t size = offsetof(struct broker_request, path) + strlen(request->path) + 1;
+	const struct iovec parts[] = {{(void *)(uintptr_t)head, sizeof(*head)},
+				      {(void *)(uintptr_t)request, size}};
+	return fd_message_send(asked, parts, 2, fds, count, 0);
+}
+
 /* Sends the question. *end: where the answer comes; 0: it is made, and goes along. */
 static bool send_question(uint32_t channel, int *end, const struct broker_request *request, int fd)
 {
-	const size_t size = offsetof(struct broker_request, path) + strlen(request->path) + 1;
 	struct envelope head = {.channel = channel};
-	int ends[2], fds[MOST_FDS], count = 0;
+	int ends[2], fds[FD_MESSAGE_MOST], count = 0;
 	_cleanup_close_ int theirs = -1;
 	if (!*end) {
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		if (!fd_message_pair(ends))
 			return false;
 		*end = ends[0];
 		theirs = ends[1];
@@ -169,7 +115,7 @@ static bool send_question(uint32_t channel, int *end, const struct broker_reques
 	}
 	if (fd >= 0)
 		fds[count++] = fd;
-	if (send_message(asked, &head, request, size, fds, (size_t)count))
+	if (send_to_broker(&head, request, fds, (size_t)count))
 		return true;
 	if (head.is_new) {
 		close(*end);
@@ -180,7 +126,8 @@ static bool send_question(uint32_t channel, int *end, const struct broker_reques
 
 static bool hear(int end, struct broker_reply *reply, int *got)
 {
-	return receive(end, NULL, reply, sizeof(*reply), got, 1) == sizeof(*reply);
+	const struct iovec part = {reply, sizeof(*reply)};
+	return fd_message_receive(end, &part, 1, got, 1) == sizeof(*reply);
 }
 
 static bool ask_once(const struct broker_request *request, int fd, struct broker_reply *reply,
@@ -225,8 +172,7 @@ void broker_hurry(void)
 {
 	const struct broker_request nothing = {.op = BROKER_FINISH};
 	const struct envelope nowhere = {.channel = NOWHERE};
-	(void)send_message(asked, &nowhere, &nothing, offsetof(struct broker_request, path) + 1,
-			   NULL, 0);
+	(void)send_to_broker(&nowhere, &nothing, NULL, 0);
 }
 
 /* At our end: who waits in a file system for ever (base/guard.h) keeps our descriptors. */
@@ -253,7 +199,7 @@ static bool is_whole(const struct broker_request *request, ssize_t size)
 	       request->path[(size_t)size - head - 1] == '\0' && request->op < BROKER_OPS;
 }
 
-static int take_first(int fds[MOST_FDS])
+static int take_first(int fds[FD_MESSAGE_MOST])
 {
 	const int first = fds[0];
 	fds[0] = fds[1];
@@ -262,8 +208,8 @@ static int take_first(int fds[MOST_FDS])
 }
 
 /* Where the answer goes; -1: nowhere. What came along for that is taken off `fds`. */
-static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head, int fds[MOST_FDS],
-		      int *once)
+static int answer_end(int ends[MOST_CHANNELS], const struct envelope *head,
+		      int fds[FD_MESSAGE_MOST], int *once)
 {
 	if (head->channel == ONCE)
 		return *once = take_first(fds);
@@ -284,18 +230,20 @@ serve(int socket, broker_handler *handler, broker_closer *closer, void *context)
 	int ends[MOST_CHANNELS]; /* -1: no such channel */
 	struct broker_request request;
 	struct envelope head;
+	struct broker_reply reply;
+	const struct iovec question[] = {{&head, sizeof(head)}, {&request, sizeof(request)}};
+	const struct iovec said = {&reply, sizeof(reply)};
 	memset(ends, -1, sizeof(ends));
 	for (;;) {
-		int fds[MOST_FDS];
-		const ssize_t got =
-			receive(socket, &head, &request, sizeof(request), fds, MOST_FDS);
+		int fds[FD_MESSAGE_MOST];
+		const ssize_t got = fd_message_receive(socket, question, 2, fds, FD_MESSAGE_MOST);
 		const ssize_t size = got - (ssize_t)sizeof(head);
 		_cleanup_close_ int once = -1;
 		const int answer = size > 0 ? answer_end(ends, &head, fds, &once) : -1;
 		_cleanup_close_ int with = fds[0];
 		if (fds[1] >= 0) /* nobody has a use for it */
 			close(fds[1]);
-		struct broker_reply reply = {.os_errno = EINVAL};
+		reply = (struct broker_reply){.os_errno = EINVAL};
 		if (got <= 0)
 			break;
 		if (answer < 0)
@@ -304,7 +252,7 @@ serve(int socket, broker_handler *handler, broker_closer *closer, void *context)
 			listen_for_hurry(socket);
 		const int given =
 			is_whole(&request, size) ? handler(context, &request, with, &reply) : -1;
-		(void)send_message(answer, NULL, &reply, sizeof(reply), &given, given >= 0);
+		(void)fd_message_send(answer, &said, 1, &given, given >= 0, 0);
 		if (given >= 0 && (request.flags & BROKER_FAR))
 			closer(given);
 		else if (given >= 0)
@@ -322,7 +270,7 @@ bool broker_start(broker_handler *handler, broker_closer *closer, void *context)
 {
 	int ends[2];
 	sigset_t all, before;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+	if (!fd_message_pair(ends))
 		return false;
 	/* It ends when we have. */
 	sigfillset(&all);
