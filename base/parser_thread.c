@@ -8,13 +8,11 @@
 
 static struct {
 	bool made;
-	enum sandbox_kind kind;
 	struct sandbox_user user;
 } plan;
 
-bool parser_thread_plan(enum sandbox_kind kind, struct sandbox_user user)
+bool parser_thread_plan(struct sandbox_user user)
 {
-	plan.kind = kind;
 	plan.user = user;
 	plan.made = errand_begin();
 	return plan.made;
@@ -25,13 +23,13 @@ void parser_thread_enter(void)
 	if (!plan.made || errand_is_needed())
 		return;
 	errand_forgo();
-	sandbox_enter(plan.kind, plan.user);
+	sandbox_enter(SANDBOX_NO_FILES, plan.user);
 }
 
 void parser_thread_enter_alone(void)
 {
 	if (plan.made)
-		sandbox_enter(plan.kind, plan.user);
+		sandbox_enter(SANDBOX_NO_FILES, plan.user);
 	plan.made = false;
 }
 

@@ -9,7 +9,7 @@
 #include "base/sandbox.h"
 
 /* From here on. False with errno: there is no thread to keep the rights (base/errand.h). */
-bool parser_thread_plan(enum sandbox_kind kind, struct sandbox_user user);
+bool parser_thread_plan(struct sandbox_user user);
 
 /* This thread parses from now on. */
 void parser_thread_enter(void);

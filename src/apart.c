@@ -15,6 +15,7 @@
 #include "files/broker.h"
 #include "files/broker_judge.h"
 #include "src/user.h"
+#include "symbolize/symbolize.h"
 
 static void add(const char ***paths, size_t *count, const char *path)
 {
@@ -60,17 +61,23 @@ static bool start_broker(const struct apart *apart)
 	return false;
 }
 
+/* The processes that keep what parsers have not. False: files are read as ever. */
+static bool start_helpers(const struct apart *apart)
+{
+	if (apart->fetches && !symbolize_fetcher_start(!apart->options->log.no_sandbox))
+		log_verbose("no server is asked for debug files: %s", strerror(errno));
+	return start_broker(apart);
+}
+
 void apart_begin(const struct apart *apart)
 {
-	if (start_broker(apart))
-		sandbox_enter(apart->fetches ? SANDBOX_FETCHES : SANDBOX_NO_FILES,
-			      user_of_parsing());
+	if (start_helpers(apart))
+		sandbox_enter(SANDBOX_NO_FILES, user_of_parsing());
 }
 
 void apart_begin_live(const struct apart *apart)
 {
-	const enum sandbox_kind kind = apart->fetches ? SANDBOX_FETCHES : SANDBOX_NO_FILES;
-	if (start_broker(apart) && !parser_thread_plan(kind, user_of_parsing()))
+	if (start_helpers(apart) && !parser_thread_plan(user_of_parsing()))
 		log_verbose("files are parsed with all rights: %s", strerror(errno));
 }
 

@@ -59,8 +59,9 @@ static size_t add_tree(const struct options *options, pid_t pid, pid_t *pids, si
 	pid_t *tree = alloc_zeroed(OPTIONS_MAX_PROCESSES, sizeof(*tree));
 	const size_t found = target_process_tree(pid, tree, OPTIONS_MAX_PROCESSES);
 	for (size_t i = 0; i < found && count < OPTIONS_MAX_PROCESSES; i++) {
-		const bool own =
-			tree[i] == getpid() || tree[i] == getppid() || tree[i] == broker_process();
+		const bool own = tree[i] == getpid() || tree[i] == getppid() ||
+				 tree[i] == broker_process() ||
+				 tree[i] == symbolize_fetcher_process();
 		if (contains(pids, count, tree[i]) ||
 		    (own && !contains(options->pids, options->pid_count, tree[i])))
 			continue;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a build ID to its debug file by the servers in $DEBUGINFOD_URLS, through elfutils' client
- * library, which is loaded only when that is set (it takes longer than all of pdump). A server that
- * is silent, slow or sends without end costs no more than the limits for all files together; one
- * that fails twice is left alone. What comes is not believed before its build ID is compared.
+ * From a build ID to its debug file by the servers in $DEBUGINFOD_URLS, which another process asks
+ * (symbolize/fetcher.c). A server that is silent, slow or sends without end costs no more than the
+ * limits for all files together; one that fails twice is left alone. What comes is not believed
+ * before its build ID is compared.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,41 +14,22 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
-#include "files/cache_folder.h"
+#include "symbolize/fetcher.h"
 #include "symbolize/internal.h"
 
 enum { MIN_BUILD_ID = 8, MAX_FAILURES = 2 };
 
-static const char cache_variable[] = "DEBUGINFOD_CACHE_PATH";
-
-struct debuginfod_client;
-
-/* As elfutils/debuginfod.h declares them. */
-typedef int debuginfod_find(struct debuginfod_client *client, const unsigned char *id, int id_size,
-			    char **path);
-
-struct functions {
-	struct debuginfod_client *(*begin)(void);
-	void (*end)(struct debuginfod_client *client);
-	debuginfod_find *find_debug, *find_program;
-	void (*set_progress)(struct debuginfod_client *client,
-			     int (*progress)(struct debuginfod_client *, long, long));
-	void (*set_user_data)(struct debuginfod_client *client, void *value);
-	void *(*get_user_data)(struct debuginfod_client *client);
-};
+static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
 struct debuginfod {
 	struct symbolize_fetch limits;
-	struct functions functions;
-	struct debuginfod_client *client;
-	int cache;	    /* its folder; -1: none yet */
-	char *given_cache;  /* the variable's value before; "": none */
 	struct table asked; /* build IDs */
 	const char *path;   /* of the module that is being fetched for */
 	uint64_t spent_ns, begin_ns, bytes_left;
 	unsigned failures;
-	bool started, over, programs;
+	bool over, programs;
 	char note[128]; /* why it is over */
 };
 
@@ -74,86 +54,46 @@ static bool report(struct debuginfod *debuginfod, enum symbolize_fetch_event eve
 	       limits->progress(limits->context, event, debuginfod->path, bytes, size);
 }
 
-static bool load(struct functions *functions)
+/* What is waited for next; 0: nothing more. */
+static uint64_t judge(struct debuginfod *debuginfod, const struct fetcher_news *news)
 {
-	static const char *const names[] = {
-		"debuginfod_begin",	     "debuginfod_end",
-		"debuginfod_find_debuginfo", "debuginfod_find_executable",
-		"debuginfod_set_progressfn", "debuginfod_set_user_data",
-		"debuginfod_get_user_data"};
-	void *symbols[sizeof(names) / sizeof(*names)];
-	/* Never unloaded: what it is made of (curl) keeps state for the whole process. */
-	void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
-
-	_Static_assert(sizeof(symbols) == sizeof(*functions), "one for each");
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (!library || !(symbols[i] = dlsym(library, names[i])))
-			return false;
-	memcpy(functions, symbols, sizeof(symbols));
-	return true;
-}
-
-/* Called by the library about once a second, also while nothing comes. Not zero: stop. */
-static int on_progress(struct debuginfod_client *client, long bytes, long size)
-{
-	struct functions functions;
-
-	/* It was loaded before, so that this only looks its names up. */
-	if (!load(&functions))
-		return 1;
-	struct debuginfod *debuginfod = functions.get_user_data(client);
-	const uint64_t got = bytes > 0 ? (uint64_t)bytes : 0, all = size > 0 ? (uint64_t)size : 0;
+	const uint64_t limit = debuginfod->limits.seconds * SECOND_NS;
 	const uint64_t spent = debuginfod->spent_ns + clock_now_ns() - debuginfod->begin_ns;
-	if (spent > debuginfod->limits.seconds * UINT64_C(1000000000))
+
+	if (spent >= limit)
 		give_up(debuginfod, "given up after %u s", debuginfod->limits.seconds);
-	else if ((all > got ? all : got) > debuginfod->bytes_left)
+	else if ((news->size > news->bytes ? news->size : news->bytes) > debuginfod->bytes_left)
 		give_up(debuginfod, "given up: more than %u MB",
 			(unsigned)(debuginfod->limits.bytes >> 20));
-	else if (!report(debuginfod, SYMBOLIZE_FETCH_GOES_ON, got, all))
+	else if (!report(debuginfod, SYMBOLIZE_FETCH_GOES_ON, news->bytes, news->size))
 		give_up(debuginfod, "ended by a signal");
-	return debuginfod->over;
+	if (debuginfod->over)
+		return 0;
+	return limit - spent < SECOND_NS ? limit - spent : SECOND_NS;
 }
 
-/*
- * The library writes to its cache by path, through any link on the way. So the folder is opened and
- * judged here, and the library told of the descriptor; the dot makes a folder of the link. Nobody
- * else of us sets variables, so that those who ask for one meanwhile find it as it was.
- */
-static bool set_cache(struct debuginfod *debuginfod)
+/* Until it is over, or enough. */
+static int hear(struct debuginfod *debuginfod, int end, struct fetcher_news *news)
 {
-	const char *given = secure_getenv(cache_variable);
-	char path[40];
+	const uint64_t limit_ns = debuginfod->limits.seconds * SECOND_NS;
+	uint64_t wait_ns = limit_ns < SECOND_NS ? limit_ns : SECOND_NS;
 
-	debuginfod->given_cache = alloc_string(given ? given : "");
-	debuginfod->cache =
-		given && *given ? cache_folder_at(given) : cache_folder_open("debuginfod_client");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/.", debuginfod->cache);
-	return debuginfod->cache >= 0 && !setenv(cache_variable, path, 1);
-}
-
-static void start(struct debuginfod *debuginfod)
-{
-	const struct functions *functions = &debuginfod->functions;
-
-	debuginfod->started = true;
-	if (!set_cache(debuginfod)) {
-		give_up(debuginfod,
-			"nobody was asked: there is no cache folder that user %u alone "
-			"may write to (DEBUGINFOD_CACHE_PATH)",
-			(unsigned)geteuid());
-		return;
+	while (wait_ns > 0) {
+		struct fetcher_news more;
+		int fd;
+		if (fetcher_hear(end, wait_ns, &more, &fd)) {
+			*news = more;
+			if (more.state != FETCHER_GOES_ON)
+				return fd;
+			if (fd >= 0)
+				close(fd);
+		} else if (errno == EPIPE) {
+			give_up(debuginfod, "who asks the servers has ended");
+			break;
+		}
+		wait_ns = judge(debuginfod, news);
 	}
-	if (!load(&debuginfod->functions)) {
-		give_up(debuginfod, "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not here");
-		return;
-	}
-	debuginfod->client = functions->begin();
-	if (!debuginfod->client) {
-		give_up(debuginfod, "libdebuginfod does not start");
-		return;
-	}
-	functions->set_user_data(debuginfod->client, debuginfod);
-	functions->set_progress(debuginfod->client, on_progress);
+	return -1;
 }
 
 struct debuginfod *debuginfod_new(const struct symbolize_fetch *limits)
@@ -162,7 +102,6 @@ struct debuginfod *debuginfod_new(const struct symbolize_fetch *limits)
 
 	debuginfod->limits = *limits;
 	debuginfod->bytes_left = limits->bytes;
-	debuginfod->cache = -1;
 	table_init(&debuginfod->asked);
 	return debuginfod;
 }
@@ -171,13 +110,6 @@ void debuginfod_free(struct debuginfod *debuginfod)
 {
 	if (!debuginfod)
 		return;
-	if (debuginfod->client)
-		debuginfod->functions.end(debuginfod->client);
-	if (debuginfod->given_cache)
-		setenv(cache_variable, debuginfod->given_cache, 1);
-	free(debuginfod->given_cache);
-	if (debuginfod->cache >= 0)
-		close(debuginfod->cache);
 	table_release(&debuginfod->asked);
 	free(debuginfod);
 }
@@ -199,27 +131,53 @@ static bool is_new(struct debuginfod *debuginfod, const struct build_id *id)
 	return true;
 }
 
+static void note_answer(struct debuginfod *debuginfod, const struct fetcher_news *news)
+{
+	switch ((enum fetcher_state)news->state) {
+	case FETCHER_NO_CACHE:
+		give_up(debuginfod,
+			"nobody was asked: there is no cache folder that user %u alone "
+			"may write to (DEBUGINFOD_CACHE_PATH)",
+			(unsigned)news->user);
+		break;
+	case FETCHER_NO_LIBRARY:
+		give_up(debuginfod, "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is not here");
+		break;
+	case FETCHER_NO_CLIENT:
+		give_up(debuginfod, "libdebuginfod does not start");
+		break;
+	case FETCHER_GOES_ON:
+	case FETCHER_DONE:
+		if (!news->os_errno || news->os_errno == ENOENT || debuginfod->over)
+			break;
+		/* Once: may be about this file alone. */
+		give_up(debuginfod, "no answer: %s", strerror(news->os_errno));
+		debuginfod->over = ++debuginfod->failures == MAX_FAILURES;
+	}
+}
+
 static int ask(struct debuginfod *debuginfod, const struct build_id *id)
 {
+	struct fetcher_news news = {0};
 	struct stat status;
+	_cleanup_close_ int end = fetcher_ask(id, debuginfod->programs);
 
+	if (end < 0) {
+		give_up(debuginfod, "nobody is here who could ask");
+		return -1;
+	}
 	report(debuginfod, SYMBOLIZE_FETCH_BEGINS, 0, 0);
 	debuginfod->begin_ns = clock_now_ns();
-	debuginfod_find *const find = debuginfod->programs ? debuginfod->functions.find_program
-							   : debuginfod->functions.find_debug;
-	const int fd = find(debuginfod->client, id->bytes, id->size, NULL);
+	const int fd = hear(debuginfod, end, &news);
 	debuginfod->spent_ns += clock_now_ns() - debuginfod->begin_ns;
 	report(debuginfod, SYMBOLIZE_FETCH_ENDS, 0, 0);
+	note_answer(debuginfod, &news);
 	if (fd >= 0 && !fstat(fd, &status)) {
 		const uint64_t size = (uint64_t)status.st_size;
 		debuginfod->bytes_left -=
 			size < debuginfod->bytes_left ? size : debuginfod->bytes_left;
-	} else if (fd < 0 && fd != -ENOENT && !debuginfod->over) {
-		/* Once: may be about this file alone. */
-		give_up(debuginfod, "no answer: %s", strerror(-fd));
-		debuginfod->over = ++debuginfod->failures == MAX_FAILURES;
 	}
-	return fd < 0 ? -1 : fd;
+	return fd;
 }
 
 int debuginfod_fetch(struct debuginfod *debuginfod, const struct build_id *id, const char *path)
@@ -227,10 +185,8 @@ int debuginfod_fetch(struct debuginfod *debuginfod, const struct build_id *id, c
 	if (!debuginfod || debuginfod->over || id->size < MIN_BUILD_ID ||
 	    id->size > sizeof(id->bytes) || path[0] != '/' || !is_new(debuginfod, id))
 		return -1;
-	if (!debuginfod->started)
-		start(debuginfod);
 	debuginfod->path = path;
-	return debuginfod->over ? -1 : ask(debuginfod, id);
+	return ask(debuginfod, id);
 }
 
 /* ---- programs and libraries ---- */

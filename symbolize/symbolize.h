@@ -125,6 +125,14 @@ struct symbolize_fetch {
 };
 void symbolizer_set_fetch(struct symbolizer *symbolizer, const struct symbolize_fetch *fetch);
 
+/*
+ * Forks the process that asks the servers (its number: 0, there is none); without it none is asked.
+ * While there are no threads yet, and the rights of who starts us: they choose the cache. It ends
+ * when we have. `sandboxed`: it gives up what downloads do not need. False with errno.
+ */
+bool symbolize_fetcher_start(bool sandboxed);
+pid_t symbolize_fetcher_process(void);
+
 /* The same servers, and limits of their own, for programs and libraries themselves. */
 struct symbolize_programs;
 struct symbolize_programs *symbolize_programs_new(const struct symbolize_fetch *fetch);
