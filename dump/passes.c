@@ -31,6 +31,8 @@ enum {
 	MOST_STUCK = 3,	      /* times that a page of the target is waited for in vain */
 	MOST_LATE = 4,	      /* ... or comes when nobody stands still */
 };
+/* In one pass, for those that got no CPU in the one before: nobody stands still meanwhile. */
+static const uint64_t ALONE_NS = 1000000000;
 static const uint64_t STUCK_NS = 15000000; /* for so long, while its threads may stand still */
 
 /* Two looks at a process at once: how long one waits for the other, which takes much less. */
@@ -214,7 +216,19 @@ static void read_stopped(struct dumper *dumper, struct look *look,
 	look->stopped_now = false;
 }
 
-/* One that was on its way to sleep; should it be awake again, it is stopped at once. */
+/* Until then for who waits for a CPU: what else does not stop will not. */
+static unsigned patience_alone(const struct look *look, uint64_t end_ns)
+{
+	const uint64_t now = clock_now_ns();
+	const uint64_t left_us = end_ns > now ? (end_ns - now) / 1000 : 0;
+	if (left_us <= PATIENCE_LATER_US)
+		return PATIENCE_LATER_US;
+	if (left_us > PATIENCE_US && target_thread_state(look->watched->copy.files) != 'R')
+		return PATIENCE_US;
+	return (unsigned)left_us;
+}
+
+/* One that was on its way to sleep, or was late; should it be awake, it is stopped at once. */
 static void read_late(struct dumper *dumper, struct look *look, unsigned patience_us,
 		      struct raw_sample **scratch)
 {
@@ -242,11 +256,11 @@ static void read_running(struct dumper *dumper, struct raw_sample **scratch)
 	if (dumper->rivalled && clock_now_ns() < dumper->rival_until_ns)
 		return;
 	struct registers *registers = alloc_zeroed(dumper->look_count + 1, sizeof(*registers));
-	/* Who was late on a busy machine gets more time in the next pass. */
-	unsigned patience = PATIENCE_US << dumper->process.taker.pass;
+	unsigned patience = PATIENCE_US;
 	for (size_t i = 0; i < dumper->look_count && !dumper->failed; i++) {
 		struct look *look = &dumper->looks[i];
-		if (!look->again || sleeps_by_now(dumper, look))
+		/* Who got no CPU gets more time in the next pass, when all others run on. */
+		if (!look->again || look->result == COPY_LATE || sleeps_by_now(dumper, look))
 			continue;
 		look->stopped_now = stop(dumper, look, patience, &registers[i]);
 		if (look->result == COPY_UNINTERRUPTIBLE)
@@ -257,9 +271,11 @@ static void read_running(struct dumper *dumper, struct raw_sample **scratch)
 			read_stopped(dumper, &dumper->looks[i], &registers[i], scratch);
 	tracer_resume_all(dumper->means.tracer);
 	free(registers);
+	const uint64_t end_ns = clock_now_ns() + ALONE_NS;
 	for (size_t i = 0; i < dumper->look_count; i++)
 		if (dumper->looks[i].again)
-			read_late(dumper, &dumper->looks[i], patience, scratch);
+			read_late(dumper, &dumper->looks[i],
+				  patience_alone(&dumper->looks[i], end_ns), scratch);
 }
 
 static void read_unstopped(struct dumper *dumper, struct raw_sample **scratch)
