@@ -22,6 +22,7 @@ struct eval_code {
 	struct learned_code learned[LEARNED_CODE];
 	size_t count;
 	uint32_t most;
+	bool makes_code; /* the interpreter: its JIT's code was seen */
 };
 
 /* The frame runs Python code. */

@@ -234,8 +234,25 @@ static void hide_jit(struct merge *merge, size_t count)
 		if (!frames[count].hidden &&
 		    !is_fileless(merge, &merge->input->native->frames[frames[count].native]))
 			break;
+		merge->input->code->makes_code |= !frames[count].hidden;
 		frames[count].hidden = true;
 	}
+}
+
+/*
+ * The native stack has ended with its first frame, in code of which nothing is known: its memory
+ * was given back before anybody looked, or it is made at run time, which the interpreter is known
+ * to do. The gap outside of it says as much.
+ */
+static void hide_gone_code(struct merge *merge)
+{
+	const struct merge_input *input = merge->input;
+	struct merged_frame *only = merge->out->frames;
+	if (merge->out->count != 1 || only->kind != MERGED_NATIVE)
+		return;
+	const struct unwind_frame *frame = &input->native->frames[only->native];
+	only->hidden |= !module_table_find(input->modules, unwind_frame_site(frame)) ||
+			(input->code->makes_code && is_fileless(merge, frame));
 }
 
 /* Code made at run time directly outside of the eval function, or that only leads there: a
@@ -411,6 +428,7 @@ static void place_rest(struct merge *merge)
 		out->count = merge->believed;
 	if (merge->open < out->count)
 		out->count = merge->open;
+	hide_gone_code(merge);
 	add_wait(out, merge->wait);
 	add_gap(merge);
 	place_until(merge, merge->input->python->activation_count);
