@@ -7,7 +7,7 @@
 #include "base/errand.h"
 
 static struct {
-	bool made;
+	bool made, alone;
 	struct sandbox_user user;
 } plan;
 
@@ -30,7 +30,13 @@ void parser_thread_enter_alone(void)
 {
 	if (plan.made)
 		sandbox_enter(SANDBOX_NO_FILES, plan.user);
+	plan.alone = plan.made;
 	plan.made = false;
+}
+
+bool parser_thread_is_alone(void)
+{
+	return plan.alone;
 }
 
 struct parsing {

@@ -16,6 +16,7 @@ void parser_thread_enter(void);
 
 /* This process does, which has been forked and has no other thread: nobody runs errands for it. */
 void parser_thread_enter_alone(void);
+bool parser_thread_is_alone(void);
 
 /* Runs it in a thread that parses, and waits; here if this one does. */
 void parser_thread_run(void (*work)(void *context), void *context);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,6 +115,65 @@ static void wait_for_writer(struct recording *recording)
 	recording->writer = 0;
 }
 
+/* ---- the last time ---- */
+
+/* Bits of the status of who writes. */
+enum { NOT_WRITTEN = 1, LEFT_UNANSWERED = 2 };
+
+/* Who writes at the end, to whom a signal is passed on: it may wait for a server. 0: nobody. */
+static volatile sig_atomic_t last_writer;
+
+static void __attribute__((noreturn)) write_apart(struct recording *recording, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(NOT_WRITTEN);
+	parser_thread_enter_alone();
+	const bool well = write_here(recording);
+	_exit((well ? 0 : NOT_WRITTEN) | (far_file_unanswered() ? LEFT_UNANSWERED : 0));
+}
+
+/* False: what is to be written is not, or not all. */
+static bool hear_writer(struct recording *recording, pid_t writer)
+{
+	int status;
+	pid_t ended;
+	while ((ended = waitpid(writer, &status, 0)) < 0 && errno == EINTR)
+		;
+	last_writer = 0;
+	if (ended < 0 || WIFEXITED(status)) {
+		recording->unanswered |= ended > 0 && (WEXITSTATUS(status) & LEFT_UNANSWERED);
+		return ended > 0 && !(WEXITSTATUS(status) & ~LEFT_UNANSWERED);
+	}
+	log_error("the process that writes was ended by signal %d (%s): nothing more is written",
+		  WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return false;
+}
+
+/*
+ * By a process with memory of its own: who reads debug information has none of ours to write to.
+ * It ends with us.
+ */
+static bool write_at_end(struct recording *recording)
+{
+	sigset_t ending, before;
+	const pid_t parent = getpid(), writer = recording->options.log.no_sandbox ? -1 : fork();
+	if (writer == 0)
+		write_apart(recording, parent);
+	if (writer < 0)
+		return write_outputs(recording);
+	last_writer = writer;
+	sigemptyset(&ending);
+	if (recording->session.fetch) {
+		sigaddset(&ending, SIGINT);
+		sigaddset(&ending, SIGTERM);
+	}
+	sigprocmask(SIG_UNBLOCK, &ending, &before);
+	const bool well = hear_writer(recording, writer);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return well;
+}
+
 static void open_browser(struct recording *recording)
 {
 	const struct options_output *output = options_browsable(&recording->options);
@@ -159,6 +219,8 @@ static bool is_second(const siginfo_t *info)
 static void end_at_second(int number, siginfo_t *info, void *context)
 {
 	(void)context;
+	if (last_writer)
+		kill(last_writer, number);
 	if (!is_second(info))
 		return;
 	signal(number, SIG_DFL);
@@ -391,7 +453,8 @@ static bool has_not_executed(const struct recording *recording)
 static bool is_partial(const struct recording *recording, const struct recorder_status *status)
 {
 	return status->counts.uninterruptible || status->unread || status->withheld ||
-	       far_file_unanswered() || (recording->cgroup && !recording->whole_cgroup);
+	       far_file_unanswered() || recording->unanswered ||
+	       (recording->cgroup && !recording->whole_cgroup);
 }
 
 static int finish(struct recording *recording)
@@ -411,7 +474,7 @@ static int finish(struct recording *recording)
 		log_error("process %d ended before the first sample", (int)target_of(recording));
 		return EXIT_NO_PROCESS;
 	}
-	well = write_outputs(recording) && well;
+	well = write_at_end(recording) && well;
 	open_browser(recording);
 	recording_report_processes(recording, &status);
 	recorder_log_pauses(recording->recorder);

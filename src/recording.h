@@ -31,7 +31,8 @@ struct recording {
 	bool progress_shown;
 	double next_snapshot;	   /* seconds since it began */
 	struct file_server server; /* --open: of what a page fetches */
-	pid_t writer; /* a process of ours that writes what there is, after SIGUSR1; 0: none */
+	pid_t writer;	 /* a process of ours that writes what there is, after SIGUSR1; 0: none */
+	bool unanswered; /* who wrote at the end had no answer from a file system */
 	char default_output[512];
 };
 

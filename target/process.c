@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/errand.h"
+#include "base/parser_thread.h"
 #include "base/table.h"
 #include "base/utf8.h"
 #include "files/foreign_file.h"
@@ -325,7 +326,8 @@ static bool read_user(const struct target *target, uid_t *user)
 }
 
 /* Of the modules that are opened one after the other it is asked once: the kernel writes a whole
- * page for the answer. */
+ * page for the answer. Who has no rights and nobody who has may not ask: what was seen last holds.
+ */
 uid_t target_user(const struct target *target)
 {
 	static const uint64_t valid_ns = 20000000;
@@ -334,7 +336,8 @@ uid_t target_user(const struct target *target)
 		return core_files(target).user;
 	struct target_state *state = target->state;
 	const uint64_t now = clock_now_ns(), seen = atomic_load(&state->user_seen_ns);
-	if ((!seen || now - seen > valid_ns) && read_user(target, &user)) {
+	const bool valid = seen && (now - seen <= valid_ns || parser_thread_is_alone());
+	if (!valid && read_user(target, &user)) {
 		const bool changed = atomic_exchange(&state->user, user) != user;
 		atomic_store(&state->user_seen_ns, now); /* by then others find it */
 		if (changed)
