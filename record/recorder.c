@@ -341,10 +341,14 @@ static void need_resolver(struct recorder *recorder, struct process *process)
 
 pid_t recorder_fork(struct recorder *recorder)
 {
+	const struct process_set *set = &recorder->processes;
 	pthread_mutex_lock(&recorder->lock);
 	pthread_mutex_lock(&recorder->processes.lock);
+	/* Whose files may be read: the child may not ask. */
+	for (size_t i = 0; i < process_set_count(set); i++)
+		(void)target_user(set->places[i]->target);
 	pid_t pid = fork();
-	if (pid == 0)
+	if (pid == 0 && recorder->threads.taker_started)
 		recorder->span.end_ns = clock_now_ns();
 	pthread_mutex_unlock(&recorder->processes.lock);
 	pthread_mutex_unlock(&recorder->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* precord: samples a process, or a command that it starts, into a profile. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/file_limit.h"
 #include "base/guardian.h"
 #include "base/log.h"
@@ -123,30 +125,47 @@ enum { NOT_WRITTEN = 1, LEFT_UNANSWERED = 2 };
 /* Who writes at the end, to whom a signal is passed on: it may wait for a server. 0: nobody. */
 static volatile sig_atomic_t last_writer;
 
-static void __attribute__((noreturn)) write_apart(struct recording *recording, pid_t parent)
+/* Told by a pipe: where it has a file open of a file system that does not answer it cannot end. */
+static void __attribute__((noreturn))
+write_apart(struct recording *recording, pid_t parent, int told)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(NOT_WRITTEN);
 	parser_thread_enter_alone();
-	const bool well = write_here(recording);
-	_exit((well ? 0 : NOT_WRITTEN) | (far_file_unanswered() ? LEFT_UNANSWERED : 0));
+	const uint8_t result = (uint8_t)((write_here(recording) ? 0 : NOT_WRITTEN) |
+					 (far_file_unanswered() ? LEFT_UNANSWERED : 0));
+	if (write(told, &result, sizeof(result)) != sizeof(result))
+		_exit(NOT_WRITTEN);
+	_exit(0);
+}
+
+static void say_how_it_ended(int status)
+{
+	if (WIFSIGNALED(status))
+		log_error("the process that writes was ended by signal %d (%s): nothing more is "
+			  "written",
+			  WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
 /* False: what is to be written is not, or not all. */
-static bool hear_writer(struct recording *recording, pid_t writer)
+static bool hear_writer(struct recording *recording, pid_t writer, int told)
 {
-	int status;
-	pid_t ended;
-	while ((ended = waitpid(writer, &status, 0)) < 0 && errno == EINTR)
+	uint8_t result = 0;
+	ssize_t got;
+	int status = 0;
+	while ((got = read(told, &result, sizeof(result))) < 0 && errno == EINTR)
+		;
+	if (got > 0) {
+		last_writer = 0;
+		(void)waitpid(writer, NULL, WNOHANG);
+		recording->unanswered |= result & LEFT_UNANSWERED;
+		return !(result & NOT_WRITTEN);
+	}
+	while (waitpid(writer, &status, 0) < 0 && errno == EINTR)
 		;
 	last_writer = 0;
-	if (ended < 0 || WIFEXITED(status)) {
-		recording->unanswered |= ended > 0 && (WEXITSTATUS(status) & LEFT_UNANSWERED);
-		return ended > 0 && !(WEXITSTATUS(status) & ~LEFT_UNANSWERED);
-	}
-	log_error("the process that writes was ended by signal %d (%s): nothing more is written",
-		  WTERMSIG(status), strsignal(WTERMSIG(status)));
+	say_how_it_ended(status);
 	return false;
 }
 
@@ -156,10 +175,16 @@ static bool hear_writer(struct recording *recording, pid_t writer)
  */
 static bool write_at_end(struct recording *recording)
 {
+	const pid_t parent = getpid();
 	sigset_t ending, before;
-	const pid_t parent = getpid(), writer = recording->options.log.no_sandbox ? -1 : fork();
+	int ends[2];
+	if (recording->options.log.no_sandbox || pipe2(ends, O_CLOEXEC) != 0)
+		return write_outputs(recording);
+	const pid_t writer = recorder_fork(recording->recorder);
 	if (writer == 0)
-		write_apart(recording, parent);
+		write_apart(recording, parent, ends[1]);
+	_cleanup_close_ int told = ends[0];
+	close(ends[1]);
 	if (writer < 0)
 		return write_outputs(recording);
 	last_writer = writer;
@@ -169,7 +194,7 @@ static bool write_at_end(struct recording *recording)
 		sigaddset(&ending, SIGTERM);
 	}
 	sigprocmask(SIG_UNBLOCK, &ending, &before);
-	const bool well = hear_writer(recording, writer);
+	const bool well = hear_writer(recording, writer, told);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return well;
 }
