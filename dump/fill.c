@@ -82,13 +82,15 @@ static const char *problem_of(const struct look *look, const char *unreadable)
 	return look->seen ? NULL : unreadable;
 }
 
-/* In D sleep, and still in the same call: it could not have been stopped. */
+/* In D sleep, now as before, and still in the same call: it could not have been stopped. One that
+ * waits for a lock of the kernel's is so for a moment, on a busy machine for longer. */
 static bool is_uninterruptible(const struct look *look)
 {
 	struct target_wait now;
 	if (look->result == COPY_UNINTERRUPTIBLE)
 		return true;
 	return look->watched->state == 'D' && look->raw && !look->raw->stopped &&
+	       target_thread_state(look->watched->copy.files) == 'D' &&
 	       target_thread_wait(look->watched->copy.files, &now, NULL) && !now.running &&
 	       now.number == look->raw->wait.number && now.sp == look->raw->wait.sp;
 }

@@ -54,7 +54,8 @@ void recorder_status(const struct recorder *recorder, struct recorder_status *st
 /*
  * fork(2) at a moment at which the child's copy is whole: the child may ask for the profile, and
  * must then _exit. That takes nothing from the recording: to name frames takes a while, and the
- * worker waits for it. Whose files may be read is as it is now. From the thread that started the recorder; -1 with errno.
+ * worker waits for it. Whose files may be read is as it is now. From the thread that started the
+ * recorder; -1 with errno.
  */
 pid_t recorder_fork(struct recorder *recorder);
 
