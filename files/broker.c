@@ -268,28 +268,16 @@ serve(int socket, broker_handler *handler, broker_closer *closer, void *context)
 
 bool broker_start(broker_handler *handler, broker_closer *closer, void *context)
 {
-	int ends[2];
-	sigset_t all, before;
-	if (!fd_message_pair(ends))
-		return false;
-	/* It ends when we have. */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
+	int end;
 	owner = getpid();
-	process = fork();
-	if (process == 0) {
-		close(ends[0]);
-		serve(ends[1], handler, closer, context);
-	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	close(ends[1]);
-	asked = ends[0];
-	if (process > 0) {
+	process = fd_message_fork(&end);
+	if (process == 0)
+		serve(end, handler, closer, context);
+	if (process < 0)
+		process = 0;
+	else
+		asked = end;
+	if (process > 0)
 		(void)!atexit(leave);
-		return true;
-	}
-	close(asked);
-	asked = -1;
-	process = 0;
-	return false;
+	return process > 0;
 }

@@ -2,6 +2,7 @@
 #include "files/fd_message.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,26 @@ union control {
 bool fd_message_pair(int ends[2])
 {
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0;
+}
+
+pid_t fd_message_fork(int *end)
+{
+	int ends[2];
+	sigset_t all, before;
+	if (!fd_message_pair(ends))
+		return -1;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	const pid_t pid = fork();
+	if (pid != 0)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	close(ends[pid == 0 ? 0 : 1]);
+	*end = ends[pid == 0 ? 1 : 0];
+	if (pid >= 0)
+		return pid;
+	close(*end);
+	*end = -1;
+	return -1;
 }
 
 bool fd_message_send(int socket, const struct iovec *parts, size_t part_count, const int *fds,

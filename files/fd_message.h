@@ -16,6 +16,10 @@ enum { FD_MESSAGE_MOST = 2 }; /* descriptors in one message */
 /* Two ends that only we have. False with errno. */
 bool fd_message_pair(int ends[2]);
 
+/* fork(2), with an end for each of the two. No signal reaches the child: it is to end when the
+ * other end is gone. */
+pid_t fd_message_fork(int *end);
+
 /* False with errno: it was not sent as a whole. The descriptors stay the caller's. `flags`: of
  * sendmsg(2). */
 bool fd_message_send(int socket, const struct iovec *parts, size_t part_count, const int *fds,

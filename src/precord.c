@@ -109,11 +109,16 @@ static void write_meanwhile(struct recording *recording)
 	_exit(0);
 }
 
-/* What it writes is older than what is written at the end. */
-static void wait_for_writer(struct recording *recording)
+/* What it writes is older than what is written at the end: it is to be over by then, and not waited
+ * for where a file system does not answer. */
+static void end_writer(struct recording *recording)
 {
-	while (recording->writer && waitpid(recording->writer, NULL, 0) < 0 && errno == EINTR)
-		;
+	enum { LOOKS = 400, BETWEEN_US = 5000, KILLED_AT = 200 };
+	for (int i = 0; i < LOOKS && is_being_written(recording); i++) {
+		if (i == KILLED_AT)
+			kill(recording->writer, SIGKILL);
+		usleep(BETWEEN_US);
+	}
 	recording->writer = 0;
 }
 
@@ -491,7 +496,7 @@ static int finish(struct recording *recording)
 	if (!well)
 		report_error(&error, 0);
 	let_signals_end_us(recording);
-	wait_for_writer(recording);
+	end_writer(recording);
 	recorder_status(recording->recorder, &status);
 	if (has_not_executed(recording))
 		return wait_for_command(recording, &status);

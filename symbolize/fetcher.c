@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,26 +207,16 @@ static void __attribute__((noreturn)) serve(int socket)
 
 bool symbolize_fetcher_start(bool sandboxed)
 {
-	int ends[2];
-	sigset_t all, before;
-	if (!fd_message_pair(ends))
-		return false;
-	/* It ends when we have. */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	process = fork();
+	int end;
+	process = fd_message_fork(&end);
 	if (process == 0) {
 		if (sandboxed)
 			sandbox_enter(SANDBOX_FETCHES, (struct sandbox_user){0});
-		serve(ends[1]);
+		serve(end);
 	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	close(ends[1]);
-	asked = ends[0];
-	if (process > 0)
-		return true;
-	close(asked);
-	asked = -1;
-	process = 0;
-	return false;
+	if (process < 0)
+		process = 0;
+	else
+		asked = end;
+	return process > 0;
 }
