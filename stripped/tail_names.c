@@ -6,6 +6,7 @@
  * so that the name holds only where it was reached through a pointer, and only if no other function
  * to which there are pointers jumps to it.
  */
+#include <emmintrin.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +27,9 @@ struct tails {
 	struct jump *jumps;
 	size_t count, capacity;
 	/* A bit for each address from `first` on, set where a function starts: nearly all that
-	 * looks like an address is none. */
-	uint8_t *starts;
+	 * looks like an address is none. And how many start before each word of bits. */
+	uint64_t *starts;
+	uint32_t *before;
 	uint64_t first, span;
 	bool *called;  /* by its name, or may be from other modules */
 	bool *pointed; /* its address is kept, or taken, somewhere */
@@ -35,7 +37,7 @@ struct tails {
 	ssize_t *from; /* the only one of those that jump to it; NOWHERE, SEVERAL */
 };
 
-enum { MAX_SPAN = 1 << 28 };
+enum { MAX_SPAN = 1 << 28, WORD_BITS = 64 };
 
 static void note_starts(struct tails *tails)
 {
@@ -47,17 +49,21 @@ static void note_starts(struct tails *tails)
 	if (span > MAX_SPAN)
 		return;
 	tails->span = span;
-	tails->starts = alloc_zeroed(1, span / 8 + 1);
-	for (size_t i = 0; i < functions->count; i++) {
+	const size_t words = span / WORD_BITS + 1;
+	tails->starts = alloc_zeroed(words, sizeof(*tails->starts));
+	tails->before = alloc_zeroed(words, sizeof(*tails->before));
+	for (size_t i = functions->count; i-- > 0;) {
 		const uint64_t into = functions->items[i].start - tails->first;
-		tails->starts[into / 8] |= (uint8_t)(1u << into % 8);
+		tails->starts[into / WORD_BITS] |= UINT64_C(1) << into % WORD_BITS;
+		tails->before[into / WORD_BITS] = (uint32_t)i;
 	}
 }
 
 static bool may_start(const struct tails *tails, uint64_t address)
 {
 	const uint64_t into = address - tails->first;
-	return !tails->starts || (into < tails->span && tails->starts[into / 8] >> into % 8 & 1);
+	return !tails->starts ||
+	       (into < tails->span && tails->starts[into / WORD_BITS] >> into % WORD_BITS & 1);
 }
 
 /* The number of the function that starts there; NOWHERE: none does. */
@@ -66,6 +72,13 @@ static ssize_t function_at(const struct tails *tails, uint64_t address)
 	const struct interval_list *functions = &tails->image->functions;
 	if (!may_start(tails, address))
 		return NOWHERE;
+	if (tails->starts) {
+		const uint64_t into = address - tails->first;
+		const uint64_t inner = (UINT64_C(1) << into % WORD_BITS) - 1;
+		return (ssize_t)(tails->before[into / WORD_BITS] +
+				 (uint32_t)__builtin_popcountll(tails->starts[into / WORD_BITS] &
+								inner));
+	}
 	const ssize_t at = interval_find(functions, address, functions->count);
 
 	return at >= 0 && functions->items[at].start == address ? at : NOWHERE;
@@ -149,9 +162,55 @@ static void note_byte(struct tails *tails, size_t from, uint64_t address, const 
 		     (uint32_t)number_at(bytes + operand_size(second, bytes[2])));
 }
 
+/* ---- sixteen bytes at once: what is certainly nothing of that is most of the code ---- */
+
+enum { BLOCK = 16, LONGEST = 11, SHORT_REACH = 130 };
+
+static __m128i masked_is(__m128i bytes, int bits, int value)
+{
+	return _mm_cmpeq_epi8(_mm_and_si128(bytes, _mm_set1_epi8((char)bits)),
+			      _mm_set1_epi8((char)value));
+}
+
+/* A bit for each byte at which note_byte() may know something. `edge`: short jumps may leave the
+ * function. */
+static unsigned look_at_block(const uint8_t *bytes, bool edge)
+{
+	const __m128i first = _mm_loadu_si128((const __m128i *)(const void *)bytes);
+	const __m128i second = _mm_loadu_si128((const __m128i *)(const void *)(bytes + 1));
+	__m128i found = masked_is(first, 0xfe, 0xe8); /* call, jmp rel32 */
+	found = _mm_or_si128(
+		found, _mm_and_si128(masked_is(first, 0xff, 0x0f), masked_is(second, 0xf0, 0x80)));
+	found = _mm_or_si128(
+		found, _mm_and_si128(masked_is(first, 0xff, 0x8d), masked_is(second, 0xc7, 0x05)));
+	found = _mm_or_si128(found, masked_is(first, 0xf8, 0xb8));
+	found = _mm_or_si128(
+		found, _mm_and_si128(masked_is(first, 0xff, 0xc7), masked_is(second, 0x38, 0x00)));
+	if (edge)
+		found = _mm_or_si128(found, _mm_or_si128(masked_is(first, 0xf0, 0x70),
+							 masked_is(first, 0xff, 0xeb)));
+	return (unsigned)_mm_movemask_epi8(found);
+}
+
+/* Returns how many bytes were looked at. */
+static size_t read_blocks(struct tails *tails, size_t from, uint64_t start, const uint8_t *bytes,
+			  size_t size)
+{
+	size_t at = 0;
+
+	for (; at + BLOCK + LONGEST <= size; at += BLOCK) {
+		const bool edge = at < SHORT_REACH || size - at < SHORT_REACH + BLOCK;
+		unsigned found = look_at_block(bytes + at, edge);
+		for (; found; found &= found - 1) {
+			const size_t place = at + (unsigned)__builtin_ctz(found);
+			note_byte(tails, from, start + place, bytes + place);
+		}
+	}
+	return at;
+}
+
 static void read_code(struct tails *tails)
 {
-	enum { LONGEST = 11 };
 	const struct interval_list *functions = &tails->image->functions;
 
 	for (size_t i = 0; i < functions->count; i++) {
@@ -163,7 +222,7 @@ static void read_code(struct tails *tails)
 			continue;
 		if (size > range->end - range->start)
 			size = range->end - range->start;
-		size_t at = 0;
+		size_t at = read_blocks(tails, i, range->start, bytes, size);
 		for (; at + LONGEST <= size; at++)
 			note_byte(tails, i, range->start + at, bytes + at);
 		memcpy(last, bytes + at, size - at);
@@ -288,6 +347,7 @@ void tail_names_add(struct function_names *functions, const struct elf_image *im
 	add_names(functions, &tails);
 	free(tails.jumps);
 	free(tails.starts);
+	free(tails.before);
 	free(tails.called);
 	free(tails.pointed);
 	free(tails.reached);
