@@ -273,11 +273,11 @@ bool broker_start(broker_handler *handler, broker_closer *closer, void *context)
 	process = fd_message_fork(&end);
 	if (process == 0)
 		serve(end, handler, closer, context);
-	if (process < 0)
+	if (process < 0) {
 		process = 0;
-	else
-		asked = end;
-	if (process > 0)
-		(void)!atexit(leave);
-	return process > 0;
+		return false;
+	}
+	asked = end;
+	(void)!atexit(leave);
+	return true;
 }

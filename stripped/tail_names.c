@@ -126,13 +126,6 @@ static size_t operand_size(uint8_t form, uint8_t sib)
 	return 2u + has_sib + (wide ? 4 : mode == 1);
 }
 
-/* The bytes that what note_byte() knows begins with: a row for the upper half of a byte, a bit for
- * the lower one. */
-static const uint16_t FIRST_BYTES[16] = {
-	[0x0] = 1 << 0xf, [0x7] = 0xffff,   [0x8] = 1 << 0xd,
-	[0xb] = 0xff00,	  [0xc] = 1 << 0x7, [0xe] = 1 << 0x8 | 1 << 0x9 | 1 << 0xb,
-};
-
 /*
  * Whatever looks like a jump or like an address that is taken, at every byte: decoding megabytes
  * takes too long. What is no instruction can only cost a name.
@@ -141,8 +134,6 @@ static void note_byte(struct tails *tails, size_t from, uint64_t address, const 
 {
 	const uint8_t first = bytes[0], second = bytes[1];
 
-	if (!(FIRST_BYTES[first >> 4] >> (first & 15) & 1))
-		return;
 	if (first == 0xeb || (first & 0xf0) == 0x70) /* jmp, jcc rel8 */
 		note_jump(tails, from, address + 2 + (uint64_t)(int64_t)(int8_t)second);
 	else if (first == 0xe8) /* call rel32 */

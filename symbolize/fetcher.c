@@ -214,9 +214,10 @@ bool symbolize_fetcher_start(bool sandboxed)
 			sandbox_enter(SANDBOX_FETCHES, (struct sandbox_user){0});
 		serve(end);
 	}
-	if (process < 0)
+	if (process < 0) {
 		process = 0;
-	else
-		asked = end;
-	return process > 0;
+		return false;
+	}
+	asked = end;
+	return true;
 }

@@ -254,6 +254,12 @@ static void map(struct stage *stage, remote_addr start, const char *path)
 	stage->modules.mapping_count = 1;
 }
 
+static void unmap(struct stage *stage)
+{
+	stage->modules.mappings = NULL;
+	stage->modules.mapping_count = 0;
+}
+
 /* The JIT gives memory back; where a stack ends with the code that was there, none is to be seen. */
 static void code_that_is_gone_is_nobody_s(void **state)
 {
@@ -269,8 +275,7 @@ static void code_that_is_gone_is_nobody_s(void **state)
 	assert_string_equal(merge(stage, true, WAIT_NONE), "(n0) _ p0 p1");
 	map(stage, stage->natives[0].pc, "[stack]");
 	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 _ p0 p1");
-	stage->modules.mapping_count = 0;
-	stage->modules.mappings = NULL;
+	unmap(stage);
 }
 
 static void the_jit_s_code_shows_that_there_is_one(void **state)
@@ -283,8 +288,7 @@ static void the_jit_s_code_shows_that_there_is_one(void **state)
 	map(stage, stage->natives[0].pc, "");
 	assert_string_equal(merge(stage, true, WAIT_NONE), "(n0) p0");
 	assert_true(stage->code.makes_code);
-	stage->modules.mapping_count = 0;
-	stage->modules.mappings = NULL;
+	unmap(stage);
 }
 
 /* What the interpreter has outside of the outermost Python frame is hidden in any case. */
