@@ -22,7 +22,8 @@ struct eval_code {
 	struct learned_code learned[LEARNED_CODE];
 	size_t count;
 	uint32_t most;
-	bool makes_code; /* the interpreter: its JIT's code was seen */
+	/* Whether the interpreter has a JIT: asked of its file when that first matters. */
+	enum { JIT_UNKNOWN, JIT_ABSENT, JIT_PRESENT } jit;
 };
 
 /* The frame runs Python code. */

@@ -234,15 +234,22 @@ static void hide_jit(struct merge *merge, size_t count)
 		if (!frames[count].hidden &&
 		    !is_fileless(merge, &merge->input->native->frames[frames[count].native]))
 			break;
-		merge->input->code->makes_code |= !frames[count].hidden;
 		frames[count].hidden = true;
 	}
 }
 
+static bool has_jit(const struct merge_input *input)
+{
+	struct eval_code *code = input->code;
+	if (code->jit == JIT_UNKNOWN)
+		code->jit = python_runtime_has_jit(input->runtime) ? JIT_PRESENT : JIT_ABSENT;
+	return code->jit == JIT_PRESENT;
+}
+
 /*
  * The native stack has ended with its first frame, in code of which nothing is known: its memory
- * was given back before anybody looked, or it is made at run time, which the interpreter is known
- * to do. The gap outside of it says as much.
+ * was given back before anybody looked, or it is made at run time, and the interpreter is one that
+ * may do so. The gap outside of it says as much.
  */
 static void hide_gone_code(struct merge *merge)
 {
@@ -252,7 +259,7 @@ static void hide_gone_code(struct merge *merge)
 		return;
 	const struct unwind_frame *frame = &input->native->frames[only->native];
 	only->hidden |= !module_table_find(input->modules, unwind_frame_site(frame)) ||
-			(input->code->makes_code && is_fileless(merge, frame));
+			(is_fileless(merge, frame) && has_jit(input));
 }
 
 /* Code made at run time directly outside of the eval function, or that only leads there: a

@@ -55,6 +55,8 @@ bool python_runtime_collects(const struct python_runtime *runtime, remote_addr p
 bool python_runtime_passes_gil(const struct python_runtime *runtime, remote_addr pc);
 bool python_runtime_knows_collector(const struct python_runtime *runtime); /* false: stripped */
 bool python_runtime_locks_imports(const struct python_runtime *runtime, remote_addr pc);
+/* It has a JIT (3.13+), used or not. Reads all of its file: not in the pause. */
+bool python_runtime_has_jit(const struct python_runtime *runtime);
 
 /* ---- threads: threads.c ---------------------------------------------------------------------- */
 

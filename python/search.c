@@ -17,31 +17,45 @@ enum { SEGMENT_LIMIT = 64 << 20, TEXT_LIMIT = 256 << 20, PIECE = 256 << 10 };
 
 /* ---- is it worth a search? ---- */
 
-/* What every CPython says when it gives up. */
+/* What every CPython says when it gives up, and what Python/jit.c (3.13+) does. */
 static const char fatal[] = "Fatal Python error: ";
+static const char jit_error[] = "JIT %s (%d)";
 
-static bool segment_has_text(const struct module *module, const struct module_segment *segment)
+/* `unreadable`: what to say where the file cannot be read for now. */
+static bool segment_has(const struct module *module, const struct module_segment *segment,
+			const char *text, bool unreadable)
 {
-	_cleanup_free_ char *bytes = alloc_zeroed(1, PIECE + sizeof(fatal));
+	const size_t overlap = strlen(text);
+	_cleanup_free_ char *bytes = alloc_zeroed(1, PIECE + overlap);
 	struct error why;
 	for (uint64_t at = 0; at < segment->file_size && at < TEXT_LIMIT; at += PIECE) {
-		uint64_t left = segment->file_size - at;
-		size_t size = left < PIECE + sizeof(fatal) ? left : PIECE + sizeof(fatal);
+		const uint64_t left = segment->file_size - at;
+		const size_t size = left < PIECE + overlap ? left : PIECE + overlap;
 		if (!module_read_file(module, segment->file_offset + at, bytes, size, &why))
-			return why.kind != ERROR_CORRUPT && why.kind != ERROR_ABSENT;
-		if (memmem(bytes, size, fatal, sizeof(fatal) - 1))
+			return unreadable && why.kind != ERROR_CORRUPT && why.kind != ERROR_ABSENT;
+		if (memmem(bytes, size, text, overlap))
 			return true;
 	}
 	return false;
 }
 
-bool python_search_is_worth(const struct module *module)
+static bool has_text(const struct module *module, const char *text, bool unreadable)
 {
 	for (size_t i = 0; i < module->segment_count; i++)
 		if (!(module->segments[i].flags & PF_W) &&
-		    segment_has_text(module, &module->segments[i]))
+		    segment_has(module, &module->segments[i], text, unreadable))
 			return true;
 	return false;
+}
+
+bool python_search_is_worth(const struct module *module)
+{
+	return has_text(module, fatal, true);
+}
+
+bool python_runtime_has_jit(const struct python_runtime *runtime)
+{
+	return has_text(runtime->module, jit_error, false);
 }
 
 /* ---- memory that the executable may write to ---- */

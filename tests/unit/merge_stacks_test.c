@@ -268,26 +268,13 @@ static void code_that_is_gone_is_nobody_s(void **state)
 	add_activation(stage, 0x9010, 2);
 	assert_string_equal(merge(stage, true, WAIT_NONE), "(n0) _ p0 p1");
 	assert_true(stage->merged.salvaged && stage->merged.truncated);
-	/* What is made by others is shown; by the interpreter not, once it is known to make some. */
+	/* What is made by others is shown; by the interpreter, if it has a JIT, not. */
 	map(stage, stage->natives[0].pc, "");
 	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 _ p0 p1");
-	stage->code.makes_code = true;
+	stage->code.jit = JIT_PRESENT;
 	assert_string_equal(merge(stage, true, WAIT_NONE), "(n0) _ p0 p1");
 	map(stage, stage->natives[0].pc, "[stack]");
 	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 _ p0 p1");
-	unmap(stage);
-}
-
-static void the_jit_s_code_shows_that_there_is_one(void **state)
-{
-	struct stage *stage = *state;
-	set_natives(stage, 2, UNWIND_END_OUTERMOST);
-	add_activation(stage, 0x1110, 1);
-	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 p0");
-	assert_false(stage->code.makes_code);
-	map(stage, stage->natives[0].pc, "");
-	assert_string_equal(merge(stage, true, WAIT_NONE), "(n0) p0");
-	assert_true(stage->code.makes_code);
 	unmap(stage);
 }
 
@@ -553,7 +540,6 @@ int main(void)
 		TEST(a_cut_native_stack_keeps_the_outer_python_frames),
 		TEST(no_end_of_a_native_stack_loses_its_python_frames),
 		TEST(code_that_is_gone_is_nobody_s),
-		TEST(the_jit_s_code_shows_that_there_is_one),
 		TEST(nothing_is_missing_outside_of_all_python_frames),
 		TEST(frames_that_a_guess_led_to_nowhere_are_left_out),
 		TEST(a_guess_that_contradicts_the_python_stack_becomes_a_gap),

@@ -11,10 +11,13 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "python/internal.h"
 #include "python/locate.h"
 
 enum {
@@ -131,10 +134,35 @@ static void no_more_than_a_number_of_words_is_followed(void **state)
 	assert_int_equal(states_read(most, false), STATES);
 }
 
+/* A file of code with a text at an offset. */
+static bool has_jit(const char *text, off_t offset)
+{
+	const uint64_t size = 600 << 10;
+	struct module_segment segment = {.file_size = size, .memory_size = size, .flags = PF_R};
+	struct module module = {.path = "/x", .name = "x", .segments = &segment, .segment_count = 1};
+	const struct python_runtime runtime = {.module = &module};
+	module.fd = memfd_create("code", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(module.fd, (off_t)size), 0);
+	assert_int_equal(pwrite(module.fd, text, strlen(text), offset), strlen(text));
+	const bool found = python_runtime_has_jit(&runtime);
+	close(module.fd);
+	return found;
+}
+
+static void a_jit_is_known_by_what_it_says_when_it_fails(void **state)
+{
+	(void)state;
+	assert_true(has_jit("JIT %s (%d)", 0));
+	assert_true(has_jit("JIT %s (%d)", (256 << 10) - 5)); /* across two reads */
+	assert_true(has_jit("JIT %s (%d)", (600 << 10) - 11));
+	assert_false(has_jit("JIT %s (%s)", 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_start_of_the_list_is_found),
+		cmocka_unit_test(a_jit_is_known_by_what_it_says_when_it_fails),
 		cmocka_unit_test(no_more_than_a_number_of_words_is_followed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
