@@ -31,6 +31,11 @@ struct thread_advice {
 	/* Its last sample could not be decoded, or not whole: to be taken again. The taker clears
 	 * it with each sample that it sends. */
 	_Atomic bool last_bad;
+	/* Code that puts another stack in the place of the thread's (greenlet): while it runs
+	 * there is none to be copied. The same twice: no code. */
+	struct {
+		_Atomic remote_addr begin, end;
+	} switches[COPY_SWITCHES];
 };
 
 /* Below that many looks for threads a new one may be one that Python is about to know. */
@@ -169,7 +174,8 @@ enum copy_result take_failure(const struct copy_state *state, const struct error
 void take_note_wait(const struct taker *taker, struct copy_state *state,
 		    const struct target_wait *wait);
 
-/* Copies a thread that runs, by the first way that does. `raw` is reset and filled. */
+/* Copies a thread that runs, by the first way that does. `raw` is reset and filled. Where its stack
+ * was being replaced, it is copied again shortly after. */
 enum copy_result copy_running(struct taker *taker, struct copy_state *state,
 			      struct raw_sample *raw);
 

@@ -376,7 +376,7 @@ void raw_sample_reset(struct raw_sample *raw)
 	raw->kernel[0] = raw->name[0] = '\0';
 	raw->prediction_missed = false;
 	raw->withheld = raw->stopped = raw->no_live_reads = raw->shortened = raw->has_native =
-		raw->who.maybe_python = false;
+		raw->store.brings_codes = raw->who.maybe_python = false;
 	raw->who.tstate_count = 0;
 	raw->who.claimed = 0;
 	raw->who.thread_id = 0;
@@ -568,6 +568,7 @@ struct raw_sample *raw_sample_clone(const struct raw_sample *raw)
 	clone->stopped = raw->stopped;
 	clone->shortened = raw->shortened;
 	clone->withheld = raw->withheld;
+	clone->store.brings_codes = raw->store.brings_codes;
 	clone->who = raw->who;
 	clone->wait = raw->wait;
 	memcpy(clone->kernel, raw->kernel, sizeof(raw->kernel));

@@ -49,6 +49,7 @@ struct raw_store {
 	size_t touched;	       /* bytes of our memory that it has in use since raw_sample_trim */
 	unsigned small_resets; /* samples in a row that needed far less of it */
 	bool compact;	       /* a clone: all in one piece of memory */
+	bool brings_codes;     /* code objects that no copy before had, or may */
 };
 
 struct raw_slot {
@@ -108,6 +109,9 @@ struct raw_sample {
 	struct raw_lookup lookup;
 	struct raw_reads reads;
 };
+
+/* In so many functions a thread may be whose stack is being replaced (copy.h). */
+enum { COPY_SWITCHES = 3 };
 
 /* How many may be in use at one time: fewer where address space is limited (ulimit -v). */
 size_t raw_samples_most(void);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/table.h"
+#include "copy/innermost.h"
 #include "target/tracer.h"
 
 enum {
@@ -142,36 +143,13 @@ static void identify(const struct taker *taker, const struct copy_state *state,
 		look_for_young(taker, state, raw);
 }
 
-/* As far out as the interpreter looks for what its innermost frame holds. */
-enum { INNERMOST_SIZE = 4 << 10 };
-
-/* The native frame that the thread stopped in; false: its registers are not known. */
-static bool describe_innermost(const struct raw_sample *raw,
-			       struct python_native_frame *native_frame)
-{
-	static const uint8_t saved[PYTHON_SAVED_COUNT] = {REGISTER_RBX, REGISTER_RBP, REGISTER_R12,
-							  REGISTER_R13, REGISTER_R14, REGISTER_R15};
-	const struct registers *registers = &raw->registers;
-	*native_frame = (struct python_native_frame){.sp = registers->value[REGISTER_RSP],
-						     .pc = registers->value[REGISTER_RIP]};
-	native_frame->cfa = native_frame->sp + INNERMOST_SIZE;
-	for (size_t i = 0; i < PYTHON_SAVED_COUNT; i++) {
-		native_frame->saved[i] = registers->value[saved[i]];
-		native_frame->saved_known |= (registers->known >> saved[i] & 1) << i;
-	}
-	return raw->stopped && native_frame->saved_known;
-}
-
 /* Copies what belongs to the Python stack, by reading all of it through the raw sample. */
 static void copy_python(const struct taker *taker, struct raw_sample *raw)
 {
 	struct python_native_frame innermost;
-	const remote_addr sp =
-		raw->interrupted_sp ? raw->interrupted_sp : raw->registers.value[REGISTER_RSP];
-	const struct python_native native = {
-		.innermost = describe_innermost(raw, &innermost) ? &innermost : NULL,
-		.end = raw_sample_end_of(raw, sp),
-	};
+	struct python_native native;
+	raw_sample_native(raw, &innermost, &native);
+	const uint64_t codes = python_known_codes_added(taker->known);
 	raw->runtime = taker->runtime;
 	for (uint32_t i = 0; i < raw->who.tstate_count && taker->runtime; i++) {
 		/* What could not be read is missing in the copy, too: the decoder says TORN. */
@@ -180,6 +158,7 @@ static void copy_python(const struct taker *taker, struct raw_sample *raw)
 					taker->known, &ignored))
 			continue;
 	}
+	raw->store.brings_codes = python_known_codes_added(taker->known) != codes;
 }
 
 static bool same_place(const struct target_wait *a, const struct target_wait *b)

@@ -349,8 +349,11 @@ static enum decode_result unwind_pass(struct decoder *decoder, struct decoding *
 {
 	const struct raw_sample *raw = decoding->raw;
 	decoding->python = raw->runtime && raw->who.tstate_count > 0;
+	if (decoding->python && raw->store.brings_codes)
+		decoder_learn_codes(decoder, raw);
 	if (decoder->options.native || decoder->options.rbx)
 		decoding->native = decoder_unwind(decoder, decoding);
+	decoding->out->switches = decoder->stack_switch.code;
 	if (is_being_replaced(decoder, raw, decoding->native))
 		return DECODE_TORN;
 	if (decoding->python)

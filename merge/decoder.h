@@ -124,6 +124,13 @@ const struct unwind_stack *decoder_unwind_collection(struct decoder *decoder,
 /* ---- read_python.c -------------------------------------------------------------------------- */
 
 /*
+ * The strings of code objects come but once, in the first copy that leads to them; and it may be
+ * the native stack that shows frames to be others' than the thread's: a greenlet's that has just
+ * gone on. So they are learned as the taker has found them, without it.
+ */
+void decoder_learn_codes(struct decoder *decoder, const struct raw_sample *raw);
+
+/*
  * Reads the thread's Python stack into decoder->python. Several thread states on one OS thread
  * (sub-interpreters) are put in stack order. Those that belong to another thread are left out;
  * *count: how many are left.

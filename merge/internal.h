@@ -170,17 +170,18 @@ struct stack_switch {
 	bool possible;	     /* one of them may be greenlet's */
 	struct stack_copier *copiers;
 	size_t count, capacity;
+	struct target_range code[COPY_SWITCHES]; /* of one module, with what leads there */
 	remote_addr *roots; /* where the functions start that greenlets' stacks begin in */
 	size_t root_count, root_capacity;
 };
 
-/* Looks for greenlet's among the modules that are new; true: there are other roots than before. */
+/* Looks for greenlet's among the modules that are new, and reads the symbols of each once; true:
+ * there are other roots than before. */
 bool stack_switch_follow(struct stack_switch *known, const struct module_table *modules);
 
 /*
  * True in the function that does it, while the outer part of the stack may be another greenlet's.
- * Reads the symbols of each module of greenlet's once, when its code is met; one without any (a
- * stripped one) is never said to do it.
+ * A module of greenlet's without symbols (a stripped one) is never said to do it.
  */
 bool stack_switch_under_way(struct stack_switch *known, struct module_table *modules,
 			    const struct unwind_stack *native);

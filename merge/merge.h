@@ -67,6 +67,9 @@ struct decoded {
 	uint64_t thread_id;
 	uint64_t rbx_thread_id; /* the thread_id that the outermost frames have in RBX; 0: none */
 	enum unwind_end end;
+	/* Code that replaces the thread's stack, in the middle of which it has none (greenlet):
+	 * COPY_SWITCHES, some of size 0; the decoder's. NULL: not looked for. */
+	const struct target_range *switches;
 	remote_addr stack_end; /* more of the stack is needed, and it goes up to here; 0: no */
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "copy/innermost.h"
 
 _Static_assert((int)PYTHON_SAVED_COUNT == (int)UNWIND_SAVED_COUNT, "callee-saved registers");
 
@@ -132,6 +133,16 @@ static void adopt(const struct raw_sample *raw, struct python_stack *python)
 {
 	python->thread_id = raw->who.thread_id;
 	python->native_thread_id = (uint64_t)raw->who.namespace_tid;
+}
+
+void decoder_learn_codes(struct decoder *decoder, const struct raw_sample *raw)
+{
+	struct python_native_frame innermost;
+	struct python_native native;
+	raw_sample_native(raw, &innermost, &native);
+	for (uint32_t i = 0; i < raw->who.tstate_count; i++)
+		python_codes_learn(raw->runtime, &raw->reader, raw->who.tstates[i], &native,
+				   codes_of(decoder, raw->runtime));
 }
 
 /*

@@ -80,33 +80,6 @@ static void add_root(struct stack_switch *known, const struct module *module)
 		known->roots[known->root_count++] = module->load_bias + places[i].vaddr;
 }
 
-bool stack_switch_follow(struct stack_switch *known, const struct module_table *modules)
-{
-	if (known->placements == modules->placements)
-		return false;
-	_cleanup_free_ remote_addr *before = known->roots;
-	const size_t count = known->root_count;
-	known->placements = modules->placements;
-	known->roots = NULL;
-	known->root_count = known->root_capacity = 0;
-	for (size_t i = 0; i < modules->module_count; i++) {
-		const struct module *module = modules->modules[i];
-		if (module->unplaced || !stack_switch_is_greenlet(module))
-			continue;
-		known->possible = true;
-		add_root(known, module);
-	}
-	if (known->root_count != count ||
-	    (count > 0 && memcmp(known->roots, before, count * sizeof(*before)) != 0))
-		return true;
-	/* The same, where their user has them. */
-	remote_addr *const again = known->roots;
-	known->roots = before;
-	known->root_capacity = count;
-	before = again;
-	return false;
-}
-
 /* The module's, which is looked up once. */
 static const struct stack_copier *copier_of(struct stack_switch *known, const struct module *module)
 {
@@ -119,6 +92,54 @@ static const struct stack_copier *copier_of(struct stack_switch *known, const st
 				    sizeof(*known->copiers));
 	known->copiers[known->count] = find_copier(module);
 	return &known->copiers[known->count++];
+}
+
+/* Which code is about it: the copier, what calls that, and what gives the thread its Python state
+ * afterwards. Until then the stack is that of one greenlet, and the state another's. */
+static void note_code(struct stack_switch *known, const struct module *module)
+{
+	static const char *const names[COPY_SWITCHES - 1] = {
+		"slp_switch", "_ZN8greenlet8Greenlet21g_switchstack_successEv", /* from 2.0 on */
+	};
+	const struct stack_copier *copier = copier_of(known, module);
+	struct module_place places[COPY_SWITCHES - 1];
+	if (copier->size == 0)
+		return;
+	known->code[0] = (struct target_range){module->load_bias + copier->vaddr, copier->size};
+	module_find_symbols(module, names, COPY_SWITCHES - 1, places);
+	for (size_t i = 1; i < COPY_SWITCHES; i++)
+		if (places[i - 1].found)
+			known->code[i] = (struct target_range){
+				module->load_bias + places[i - 1].vaddr, places[i - 1].size};
+}
+
+bool stack_switch_follow(struct stack_switch *known, const struct module_table *modules)
+{
+	if (known->placements == modules->placements)
+		return false;
+	_cleanup_free_ remote_addr *before = known->roots;
+	const size_t count = known->root_count;
+	known->placements = modules->placements;
+	known->roots = NULL;
+	known->root_count = known->root_capacity = 0;
+	memset(known->code, 0, sizeof(known->code));
+	for (size_t i = 0; i < modules->module_count; i++) {
+		const struct module *module = modules->modules[i];
+		if (module->unplaced || !stack_switch_is_greenlet(module))
+			continue;
+		known->possible = true;
+		add_root(known, module);
+		note_code(known, module);
+	}
+	if (known->root_count != count ||
+	    (count > 0 && memcmp(known->roots, before, count * sizeof(*before)) != 0))
+		return true;
+	/* The same, where their user has them. */
+	remote_addr *const again = known->roots;
+	known->roots = before;
+	known->root_capacity = count;
+	before = again;
+	return false;
 }
 
 bool stack_switch_under_way(struct stack_switch *known, struct module_table *modules,

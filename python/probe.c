@@ -44,11 +44,6 @@ void python_probe_free(struct python_probe *look)
 
 /* ---- one look ---- */
 
-static bool has_frame_objects(const struct python_layout *layout)
-{
-	return layout->chain == CHAIN_FRAMES;
-}
-
 static void note(struct python_recent *recent, remote_addr frame)
 {
 	size_t i = 0;
@@ -68,7 +63,7 @@ static void note(struct python_recent *recent, remote_addr frame)
 static void note_frames(const struct python_probe *look, struct python_recent *recent)
 {
 	const struct walk_room *room = &look->room;
-	if (!has_frame_objects(look->layout))
+	if (look->layout->chain != CHAIN_FRAMES)
 		return;
 	for (size_t i = NOTED_FRAMES; i-- > 0;)
 		if (i < room->frame_count)
@@ -83,7 +78,7 @@ static void note_frames(const struct python_probe *look, struct python_recent *r
 static bool is_outermost(const struct python_probe *look, struct python_recent *recent)
 {
 	const struct walk_room *room = &look->room;
-	if (!has_frame_objects(look->layout) || room->frame_count == 0)
+	if (look->layout->chain != CHAIN_FRAMES || room->frame_count == 0)
 		return true;
 	remote_addr found = room->frames[room->frame_count - 1].address;
 	recent->others = found == recent->other ? recent->others + 1 : 1;
@@ -230,7 +225,7 @@ size_t python_probe_top(const struct python_probe *look, const struct python_rec
 	const struct walk_room *room = &look->room;
 	struct ranges ranges = {list, 0, size};
 	add_thread_state(&ranges, look);
-	if (has_frame_objects(layout)) {
+	if (layout->chain == CHAIN_FRAMES) {
 		for (size_t i = 0; i < recent->count; i++)
 			add_range(&ranges, recent->frames[i],
 				  recent->frames[i] + layout->frame_size);
@@ -252,7 +247,7 @@ bool python_probe_start(const struct python_view *view,
 {
 	const struct python_layout *layout = &view->runtime->layout;
 	remote_addr named = view->tstate + layout->tstate_frame;
-	if (!has_frame_objects(layout) ||
+	if (layout->chain != CHAIN_FRAMES ||
 	    layout->frame_size + 2 * sizeof(named) > PYTHON_START_SIZE)
 		return false;
 	/* Without a frame yet, it is the thread state's word itself that is read thrice. */

@@ -120,7 +120,7 @@ bool python_thread_name(const struct python_runtime *runtime, const struct memor
  * What the taker calls while the thread is stopped: reads, through `memory`, every byte that
  * python_stack_read will need for this thread state: thread state, entry records, data-stack
  * chunks, frames, the identity of each code object, who holds the GIL, whether the collector runs.
- * `memory` is the taker's recording reader; nothing is returned but success. `known` (may be NULL)
+ * `memory` is the taker's recording reader; nothing is returned but success. `known`
  * tells which code objects are known already; of others all that python_code_read needs is read,
  * too, and they are added. `native`: what is known of the native stack; NULL: nothing. Allocates
  * nothing after warm-up except for unknown code objects.
@@ -247,6 +247,11 @@ struct python_native_frame {
 	uint8_t saved_known; /* bit N: saved[N] holds */
 	bool guessed;
 };
+
+/* Learns the code objects that python_stack_touch has read first; `native` as there. */
+void python_codes_learn(const struct python_runtime *runtime, const struct memory_reader *memory,
+			remote_addr tstate, const struct python_native *native,
+			struct python_code_cache *codes);
 
 /*
  * Decodes the thread's Python stack from the copy. TORN when the chain cannot be followed to its

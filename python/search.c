@@ -15,7 +15,7 @@
 
 enum { SEGMENT_LIMIT = 64 << 20, TEXT_LIMIT = 256 << 20, PIECE = 256 << 10 };
 
-/* ---- is it worth a search? ---- */
+/* ---- texts that a file has ---- */
 
 /* What every CPython says when it gives up, and what Python/jit.c (3.13+) does. */
 static const char fatal[] = "Fatal Python error: ";

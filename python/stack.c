@@ -175,16 +175,10 @@ bool python_stack_touch(const struct python_runtime *runtime, const struct memor
 			struct python_known_codes *known, struct error *error)
 {
 	static const struct python_native nothing;
-	if (!native)
-		native = &nothing;
-	struct python_known_codes *own = known ? NULL : python_known_codes_new();
-	struct python_known_codes *codes = known ? known : own;
-	struct walk_room *room = &codes->room;
-	bool ok = walk_touch(runtime, memory, tstate, native, room, error) &&
-		  python_codes_read(runtime, memory, codes, room, error) &&
-		  python_stack_finish(runtime, memory, tstate, codes, room, error);
-	python_known_codes_free(own);
-	return ok;
+	struct walk_room *room = &known->room;
+	return walk_touch(runtime, memory, tstate, native ? native : &nothing, room, error) &&
+	       python_codes_read(runtime, memory, known, room, error) &&
+	       python_stack_finish(runtime, memory, tstate, known, room, error);
 }
 
 /* ---- reading ---- */
@@ -211,6 +205,16 @@ static void learn_codes(const struct python_runtime *runtime, const struct memor
 		if (!python_code_resolve(codes, runtime, memory, header, &header->code, NULL))
 			header->code = NULL;
 	}
+}
+
+void python_codes_learn(const struct python_runtime *runtime, const struct memory_reader *memory,
+			remote_addr tstate, const struct python_native *native,
+			struct python_code_cache *codes)
+{
+	struct walk_room *room = python_code_cache_room(codes);
+	room->frame_cache = NULL;
+	if (walk_touch(runtime, memory, tstate, native, room, NULL))
+		learn_codes(runtime, memory, room, codes);
 }
 
 static bool resolve_frames(const struct python_runtime *runtime, const struct memory_reader *memory,

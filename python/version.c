@@ -35,9 +35,7 @@ static void version_from_hex(struct python_version *version, uint32_t hex)
 		snprintf(version->text + strlen(version->text), 4, "%u", hex & 0xf);
 }
 
-/* ---- the file's name ---- */
-
-/* "libpython3.10.so.1.0", "python3.13t": the numbers behind "python". */
+/* The file's name, "libpython3.10.so.1.0" or "python3.13t": the numbers behind "python". */
 static bool version_from_name(const char *name, struct python_version *version)
 {
 	const char *digits = strstr(name, "python");
@@ -139,8 +137,6 @@ bool python_version_read(const struct module *module, const struct memory_reader
 	}
 	return false;
 }
-
-/* ---- all of them ---- */
 
 bool python_version_find(const struct module *module, const struct memory_reader *memory,
 			 const struct module_place *constant, remote_addr runtime,

@@ -261,6 +261,11 @@ void watched_thread_learn(struct watched_thread *watched, enum join_method metho
 {
 	if (decoded->stack_end && !atomic_load(&watched->copy.advice.stack_end))
 		atomic_store(&watched->copy.advice.stack_end, decoded->stack_end);
+	for (size_t i = 0; i < COPY_SWITCHES && decoded->switches; i++) {
+		const struct target_range *code = &decoded->switches[i];
+		atomic_store(&watched->copy.advice.switches[i].begin, code->address);
+		atomic_store(&watched->copy.advice.switches[i].end, code->address + code->size);
+	}
 	/* What the outermost frames say decides which thread state is copied next time. */
 	if (method == JOIN_RBX && decoded->unwound)
 		atomic_store(&watched->copy.advice.learned, decoded->rbx_thread_id);

@@ -399,6 +399,7 @@ static bool read_raw(struct replay *replay, uint32_t type, struct error *error)
 	get_struct(replay, &raw->registers, sizeof(raw->registers));
 	raw->stopped = capture_get(&replay->file, 1);
 	raw->who.maybe_python = capture_get(&replay->file, 1);
+	raw->store.brings_codes = true;
 	get_struct(replay, &raw->wait, sizeof(raw->wait));
 	snprintf(raw->kernel, sizeof(raw->kernel), "%s", get_text(replay));
 	if (capture_get(&replay->file, 1))

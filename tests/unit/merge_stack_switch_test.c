@@ -105,10 +105,10 @@ static void the_copying_function_is_found(void **state)
 		}
 	assert_int_equal(known.count, 5); /* each module of greenlet's, once */
 	/* Its own code only, from its first byte to its last one. */
-	const struct stack_copier *copier = &known.copiers[0];
-	const remote_addr before = functions[0] - 1, last = functions[0] + copier->size - 1,
-			  end = functions[0] + copier->size;
+	const remote_addr start = known.code[0].address, end = start + known.code[0].size,
+			  before = start - 1, last = end - 1;
 	assert_false(is_replaced(&known, &modules, &before, 1));
+	assert_true(is_replaced(&known, &modules, &start, 1));
 	assert_true(is_replaced(&known, &modules, &last, 1));
 	assert_false(is_replaced(&known, &modules, &end, 1));
 	assert_false(is_replaced(&known, &modules, NULL, 0));
