@@ -98,19 +98,20 @@ static const struct stack_copier *copier_of(struct stack_switch *known, const st
  * afterwards. Until then the stack is that of one greenlet, and the state another's. */
 static void note_code(struct stack_switch *known, const struct module *module)
 {
-	static const char *const names[COPY_SWITCHES - 1] = {
-		"slp_switch", "_ZN8greenlet8Greenlet21g_switchstack_successEv", /* from 2.0 on */
-	};
+	enum { OTHERS = COPY_SWITCHES - 1 };
+	/* The latter from 2.0 on. */
+	static const char *const names[OTHERS] = {"slp_switch",
+						  "_ZN8greenlet8Greenlet21g_switchstack_successEv"};
 	const struct stack_copier *copier = copier_of(known, module);
-	struct module_place places[COPY_SWITCHES - 1];
+	struct module_place places[OTHERS];
 	if (copier->size == 0)
 		return;
 	known->code[0] = (struct target_range){module->load_bias + copier->vaddr, copier->size};
-	module_find_symbols(module, names, COPY_SWITCHES - 1, places);
-	for (size_t i = 1; i < COPY_SWITCHES; i++)
-		if (places[i - 1].found)
-			known->code[i] = (struct target_range){
-				module->load_bias + places[i - 1].vaddr, places[i - 1].size};
+	module_find_symbols(module, names, OTHERS, places);
+	for (size_t i = 0; i < OTHERS; i++)
+		if (places[i].found)
+			known->code[1 + i] = (struct target_range){
+				module->load_bias + places[i].vaddr, places[i].size};
 }
 
 bool stack_switch_follow(struct stack_switch *known, const struct module_table *modules)

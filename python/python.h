@@ -120,10 +120,10 @@ bool python_thread_name(const struct python_runtime *runtime, const struct memor
  * What the taker calls while the thread is stopped: reads, through `memory`, every byte that
  * python_stack_read will need for this thread state: thread state, entry records, data-stack
  * chunks, frames, the identity of each code object, who holds the GIL, whether the collector runs.
- * `memory` is the taker's recording reader; nothing is returned but success. `known`
- * tells which code objects are known already; of others all that python_code_read needs is read,
- * too, and they are added. `native`: what is known of the native stack; NULL: nothing. Allocates
- * nothing after warm-up except for unknown code objects.
+ * `memory` is the taker's recording reader; nothing is returned but success. `known` tells which
+ * code objects are known already; of others all that python_code_read needs is read, too, and they
+ * are added. `native`: what is known of the native stack; NULL: nothing. Allocates nothing after
+ * warm-up except for unknown code objects.
  */
 struct python_native_frame;
 struct python_native {
