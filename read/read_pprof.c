@@ -49,8 +49,14 @@ static const char *string_or_null(const struct pprof *pprof, int64_t index)
 	return *text ? text : NULL;
 }
 
-/* What is shown of a path: of an installed package, as an import statement has it; else its last
- * component. "<string>" is none. */
+/* What is shown of the path of a library, or of its source: the last component. */
+static const char *last_component(struct reading *reading, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	return slash && slash[1] ? intern_text(reading->strings, slash + 1) : path;
+}
+
+/* The same of Python's; of an installed package as an import statement has it. */
 static const char *short_path(struct reading *reading, const char *path)
 {
 	static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
@@ -61,8 +67,7 @@ static const char *short_path(struct reading *reading, const char *path)
 		if (root)
 			return intern_text(reading->strings, root + strlen(roots[i]));
 	}
-	const char *name = strrchr(path, '/') + 1;
-	return *name ? intern_text(reading->strings, name) : path;
+	return last_component(reading, path);
 }
 
 /* ---- which value, and how it was made ----------------------------------------------------------
@@ -142,7 +147,7 @@ static void set_mapping(const struct pprof *pprof, const Pprof__Location *locati
 		return;
 	const Pprof__Mapping *mapping = pprof->file->mapping[index];
 	frame->module_path = string_or_null(pprof, mapping->filename);
-	frame->module = short_path(pprof->reading, frame->module_path);
+	frame->module = last_component(pprof->reading, frame->module_path);
 	frame->build_id = string_or_null(pprof, mapping->build_id);
 	/* Where the module is in memory says nothing of the code. */
 	if (location->address >= mapping->memory_start)
@@ -194,7 +199,8 @@ static bool push_line(struct pprof *pprof, const Pprof__Line *line, const struct
 	if (frame.file && frame.module_path &&
 	    (is(frame.file, frame.module_path) || (frame.module && is(frame.file, frame.module))))
 		frame.file = NULL;
-	frame.short_file = short_path(pprof->reading, frame.file);
+	frame.short_file = frame.module_path ? last_component(pprof->reading, frame.file)
+					     : short_path(pprof->reading, frame.file);
 	set_marks(pprof->reading, &frame);
 	frame.line = line->line > 0 && line->line <= INT_MAX ? (int)line->line : 0;
 	frame.inlined = inlined;
