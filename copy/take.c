@@ -20,6 +20,7 @@
 
 enum {
 	PATIENCE_US = 20000, /* a thread that has not stopped by then is uninterruptible ... */
+	ASLEEP_US = 2000,    /* ... if that is so a moment later, too ... */
 	STARVED_TRIES = 10,  /* ... or has no CPU: then it has so many times as long */
 	REHEARSED_STACK = 256 << 10, /* bytes; more do not stay in a cache */
 };
@@ -349,17 +350,23 @@ static void note_still(struct copy_state *state, bool kept)
 
 /*
  * A thread that gets no CPU does not get to its stop. It is waited for: ticks that pass meanwhile
- * are not lost, since it is then where it is now.
+ * are not lost, since it is then where it is now. One that has had its turn may be about to read a
+ * page from a disk: it is asleep for long only if it still is a moment later.
  */
 static bool stop(const struct taker *taker, const struct copy_state *state, struct raw_sample *raw,
 		 struct error *error)
 {
+	bool asleep = false;
 	for (unsigned tries = 0; tries < STARVED_TRIES; tries++) {
-		if (tracer_stop(taker->means->tracer, state->tid, PATIENCE_US, &raw->registers,
-				error))
+		if (tracer_stop(taker->means->tracer, state->tid, asleep ? ASLEEP_US : PATIENCE_US,
+				&raw->registers, error))
 			return true;
-		if (error->kind != ERROR_BUSY || target_thread_state(state->files) != 'R')
+		if (error->kind != ERROR_BUSY)
 			return false;
+		const char now = target_thread_state(state->files);
+		if (now != 'R' && (now != 'D' || asleep))
+			return false;
+		asleep = now == 'D';
 	}
 	return false;
 }
