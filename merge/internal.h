@@ -158,10 +158,11 @@ void merge_cache_keep(struct merge_cache *cache, const struct merge_input *input
 /* ---- stack_switch.c: greenlets that are being switched -----------------------------------------
  */
 
-/* Where a module of greenlet's has the function that copies a stack back; size 0: nowhere. */
+/* Where a module of greenlet's has the function that copies a stack back, and two more that switch;
+ * ELF addresses, size 0: nowhere. */
 struct stack_copier {
 	uint32_t module; /* its id */
-	uint64_t vaddr, size;
+	struct target_range code[COPY_SWITCHES];
 };
 
 /* All zero at first. */
@@ -170,7 +171,7 @@ struct stack_switch {
 	bool possible;	     /* one of them may be greenlet's */
 	struct stack_copier *copiers;
 	size_t count, capacity;
-	struct target_range code[COPY_SWITCHES]; /* of one module, with what leads there */
+	struct target_range code[COPY_SWITCHES]; /* of one module, where it is loaded */
 	remote_addr *roots; /* where the functions start that greenlets' stacks begin in */
 	size_t root_count, root_capacity;
 };

@@ -22,11 +22,14 @@ enum {
 	COPIERS_MOST = 256,
 };
 
-static const char *const copier_names[] = {
+/* The copier, by either name, what calls that, and what gives the thread its Python state
+ * afterwards: until then the stack is that of one greenlet, and the state another's. */
+static const char *const switch_names[] = {
 	"slp_restore_state_trampoline", /* from 2.0 on */
-	"slp_restore_state",
+	"slp_restore_state", "slp_switch",
+	"_ZN8greenlet8Greenlet21g_switchstack_successEv", /* from 2.0 on */
 };
-enum { NAMES = sizeof(copier_names) / sizeof(*copier_names) };
+enum { NAMES = sizeof(switch_names) / sizeof(*switch_names) };
 
 static bool starts_with(const char *text, const char *start)
 {
@@ -51,15 +54,15 @@ static bool has_few_symbols(const struct module *module)
 
 static struct stack_copier find_copier(const struct module *module)
 {
+	static const uint8_t parts[NAMES] = {0, 0, 1, 2}; /* of `code` */
 	struct module_place places[NAMES];
 	struct stack_copier copier = {.module = module->id};
-	if (!has_few_symbols(module) || !module_find_symbols(module, copier_names, NAMES, places))
+	if (!has_few_symbols(module) || !module_find_symbols(module, switch_names, NAMES, places))
 		return copier;
 	for (size_t i = 0; i < NAMES; i++)
-		if (places[i].found) {
-			copier.vaddr = places[i].vaddr;
-			copier.size = places[i].size;
-		}
+		if (places[i].found)
+			copier.code[parts[i]] =
+				(struct target_range){places[i].vaddr, places[i].size};
 	return copier;
 }
 
@@ -94,24 +97,13 @@ static const struct stack_copier *copier_of(struct stack_switch *known, const st
 	return &known->copiers[known->count++];
 }
 
-/* Which code is about it: the copier, what calls that, and what gives the thread its Python state
- * afterwards. Until then the stack is that of one greenlet, and the state another's. */
 static void note_code(struct stack_switch *known, const struct module *module)
 {
-	enum { OTHERS = COPY_SWITCHES - 1 };
-	/* The latter from 2.0 on. */
-	static const char *const names[OTHERS] = {"slp_switch",
-						  "_ZN8greenlet8Greenlet21g_switchstack_successEv"};
 	const struct stack_copier *copier = copier_of(known, module);
-	struct module_place places[OTHERS];
-	if (copier->size == 0)
-		return;
-	known->code[0] = (struct target_range){module->load_bias + copier->vaddr, copier->size};
-	module_find_symbols(module, names, OTHERS, places);
-	for (size_t i = 0; i < OTHERS; i++)
-		if (places[i].found)
-			known->code[1 + i] = (struct target_range){
-				module->load_bias + places[i].vaddr, places[i].size};
+	for (size_t i = 0; i < COPY_SWITCHES && copier->code[0].size > 0; i++)
+		if (copier->code[i].size > 0)
+			known->code[i] = (struct target_range){
+				module->load_bias + copier->code[i].address, copier->code[i].size};
 }
 
 bool stack_switch_follow(struct stack_switch *known, const struct module_table *modules)
@@ -153,8 +145,8 @@ bool stack_switch_under_way(struct stack_switch *known, struct module_table *mod
 		const struct mapping *mapping = module_table_find(modules, site);
 		if (!mapping || !mapping->module || !stack_switch_is_greenlet(mapping->module))
 			continue;
-		const struct stack_copier *copier = copier_of(known, mapping->module);
-		if (site - mapping->module->load_bias - copier->vaddr < copier->size)
+		const struct target_range *copier = copier_of(known, mapping->module)->code;
+		if (site - mapping->module->load_bias - copier->address < copier->size)
 			return true;
 	}
 	return false;

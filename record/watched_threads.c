@@ -262,9 +262,13 @@ void watched_thread_learn(struct watched_thread *watched, enum join_method metho
 	if (decoded->stack_end && !atomic_load(&watched->copy.advice.stack_end))
 		atomic_store(&watched->copy.advice.stack_end, decoded->stack_end);
 	for (size_t i = 0; i < COPY_SWITCHES && decoded->switches; i++) {
-		const struct target_range *code = &decoded->switches[i];
-		atomic_store(&watched->copy.advice.switches[i].begin, code->address);
-		atomic_store(&watched->copy.advice.switches[i].end, code->address + code->size);
+		const remote_addr begin = decoded->switches[i].address,
+				  end = begin + decoded->switches[i].size;
+		if (atomic_load(&watched->copy.advice.switches[i].begin) == begin &&
+		    atomic_load(&watched->copy.advice.switches[i].end) == end)
+			continue;
+		atomic_store(&watched->copy.advice.switches[i].begin, begin);
+		atomic_store(&watched->copy.advice.switches[i].end, end);
 	}
 	/* What the outermost frames say decides which thread state is copied next time. */
 	if (method == JOIN_RBX && decoded->unwound)

@@ -278,6 +278,17 @@ static void code_that_is_gone_is_nobody_s(void **state)
 	unmap(stage);
 }
 
+static void the_jit_s_code_is_the_interpreter_s(void **state)
+{
+	struct stage *stage = *state;
+	set_natives(stage, 2, UNWIND_END_OUTERMOST);
+	add_activation(stage, 0x1110, 1);
+	assert_string_equal(merge(stage, true, WAIT_NONE), "n0 p0");
+	map(stage, stage->natives[0].pc, "");
+	assert_string_equal(merge(stage, true, WAIT_NONE), "(n0) p0");
+	unmap(stage);
+}
+
 /* What the interpreter has outside of the outermost Python frame is hidden in any case. */
 static void nothing_is_missing_outside_of_all_python_frames(void **state)
 {
@@ -540,6 +551,7 @@ int main(void)
 		TEST(a_cut_native_stack_keeps_the_outer_python_frames),
 		TEST(no_end_of_a_native_stack_loses_its_python_frames),
 		TEST(code_that_is_gone_is_nobody_s),
+		TEST(the_jit_s_code_is_the_interpreter_s),
 		TEST(nothing_is_missing_outside_of_all_python_frames),
 		TEST(frames_that_a_guess_led_to_nowhere_are_left_out),
 		TEST(a_guess_that_contradicts_the_python_stack_becomes_a_gap),

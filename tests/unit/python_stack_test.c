@@ -268,6 +268,7 @@ static void records_are_rebuilt_from_the_root(void **state)
 			/* Touching finds them without slices, and reads what is needed. */
 			memset(world->copied, 0, sizeof(world->copied));
 			memset(world->copied + STACK, 1, 0x8000);
+			python_known_codes_clear(known);
 			assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE,
 						       NULL, known, &world->error));
 			world->only_copied = true;
@@ -276,6 +277,7 @@ static void records_are_rebuilt_from_the_root(void **state)
 			/* It does not read on where the stack is known to end. */
 			const struct python_native native = {.end = STACK + 0x8000};
 			memset(world->copied, 0, sizeof(world->copied));
+			python_known_codes_clear(known);
 			assert_true(python_stack_touch(&world->runtime, &world->reader, TSTATE,
 						       &native, known, &world->error));
 			searched |= world->copied[native.end - 1];
@@ -462,6 +464,7 @@ static void every_read_may_fail(void **state)
 			release_world(world);
 			world = world_of(minor);
 			world->fail_at = n;
+			python_known_codes_clear(known);
 			if (!python_stack_touch(&world->runtime, &world->reader, TSTATE, NULL,
 						known, &world->error))
 				assert_int_not_equal(world->error.kind, ERROR_NONE);
