@@ -483,8 +483,7 @@ static bool has_not_executed(const struct recording *recording)
 static bool is_partial(const struct recording *recording, const struct recorder_status *status)
 {
 	return status->counts.uninterruptible || status->unread || status->withheld ||
-	       far_file_unanswered() || recording->unanswered ||
-	       (recording->cgroup && !recording->whole_cgroup);
+	       recording->unanswered || (recording->cgroup && !recording->whole_cgroup);
 }
 
 static int finish(struct recording *recording)
@@ -505,6 +504,7 @@ static int finish(struct recording *recording)
 		return EXIT_NO_PROCESS;
 	}
 	well = write_at_end(recording) && well;
+	recording->unanswered |= far_file_unanswered();
 	open_browser(recording);
 	recording_report_processes(recording, &status);
 	recorder_log_pauses(recording->recorder);

@@ -8,7 +8,6 @@
 #include "base/guardian.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "files/far_file.h"
 #include "src/report.h"
 
 /* "1,180": digits in threes, in every locale. */
@@ -175,6 +174,6 @@ void recording_report_processes(struct recording *recording, const struct record
 	if (status->withheld)
 		log_warning("a page of the process's memory does not come (userfaultfd, or a file"
 			    " system that does not answer): stacks that need such are torn");
-	if (far_file_unanswered())
+	if (recording->unanswered)
 		log_warning(FILES_UNANSWERED);
 }

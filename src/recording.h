@@ -32,7 +32,7 @@ struct recording {
 	double next_snapshot;	   /* seconds since it began */
 	struct file_server server; /* --open: of what a page fetches */
 	pid_t writer;	 /* a process of ours that writes what there is, after SIGUSR1; 0: none */
-	bool unanswered; /* who wrote at the end had no answer from a file system */
+	bool unanswered; /* a file system did not answer, us or who wrote at the end */
 	char default_output[512];
 };
 
