@@ -144,12 +144,14 @@ bool output_diff_markdown(const struct profile_diff *diff, const struct view_opt
 	strbuf_add_text(out, "# What has changed\n\n");
 	put_profile(out, "before", diff->before, diff->samples.before);
 	put_profile(out, " after", diff->after, diff->samples.after);
-	strbuf_printf(
-		out,
-		"\nShares are of each profile's own samples, changes are points of them. `*`: more "
-		"than 1 point and\nthan three standard deviations, so that chance does not explain "
-		"it: %zu of %zu functions.\n\n",
-		view_diff_count(diff), diff->function_count);
+	strbuf_add_text(out,
+			"\nShares are of each profile's own samples, changes are points of them. "
+			"`*`: more than 1 point and\nthan ");
+	view_put_fixed(out, diff->sigmas, 1);
+	strbuf_printf(out,
+		      " standard deviations, so that chance does not explain it: %zu of %zu "
+		      "functions.\n\n",
+		      view_diff_count(diff), diff->function_count);
 	strbuf_add_text(out, "     change    before     after    total     function (self)\n");
 	for (size_t i = 0; i < rows_shown; i++)
 		put_row(out, diff, view_diff_row(diff, &table, i));

@@ -90,7 +90,9 @@ bool picture_diff_html(const struct profile_diff *diff, const struct view_option
 	put_text(out, title.text);
 	strbuf_add_text(
 		out, "</h1>\n<p>Points of each profile's own samples; coloured where the change is "
-		     "more than 1 point and than three standard deviations.</p>\n");
+		     "more than 1 point and than ");
+	view_put_fixed(out, diff->sigmas, 1);
+	strbuf_add_text(out, " standard deviations.</p>\n");
 	put_table(out, diff, options);
 	/* A page has no XML declaration inside. */
 	const char *svg = strstr(picture.text, "<svg ");

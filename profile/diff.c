@@ -8,6 +8,10 @@
  * was not looked at, and is no evidence of its own; nor is a look that counts as several samples
  * more than one (Kish, Survey Sampling, 1965: the effective number is the square of the weights'
  * sum by the sum of their squares).
+ *
+ * The more functions are compared, the more often one of them differs by three deviations by chance
+ * (of four that take a quarter each, in 1.1 % of all pairs, not in 0.27 %). So the bound is moved
+ * until any of them does so as seldom as one alone (Dunn, Multiple Comparisons Among Means, 1961).
  */
 #include "profile/diff.h"
 
@@ -42,7 +46,31 @@ bool diff_differs(const struct profile_diff *diff, struct diff_counts part)
 		diff_share(part.before + part.after, diff->samples.before + diff->samples.after);
 	const double variance = both * (1 - both) *
 				(1 / (double)diff->looks.before + 1 / (double)diff->looks.after);
-	return fabs(after - before) > fmax(LEAST_CHANGE, SIGMAS * sqrt(variance));
+	return fabs(after - before) > fmax(LEAST_CHANGE, diff->sigmas * sqrt(variance));
+}
+
+/* Functions that can differ by more than the least change. */
+static size_t count_large(const struct profile_diff *diff)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < diff->function_count; i++) {
+		const struct diff_counts self = diff->functions[i].self;
+		count += diff_share(self.before, diff->samples.before) >= LEAST_CHANGE ||
+			 diff_share(self.after, diff->samples.after) >= LEAST_CHANGE;
+	}
+	return count;
+}
+
+/* What one of so many exceeds by chance as seldom as one alone exceeds SIGMAS. */
+static double sigmas_of(size_t count)
+{
+	const double chance = erfc(SIGMAS / M_SQRT2) / fmax(1, (double)count);
+	double low = SIGMAS, high = 2 * SIGMAS;
+	for (int i = 0; i < 30; i++) {
+		const double middle = (low + high) / 2;
+		*(erfc(middle / M_SQRT2) > chance ? &low : &high) = middle;
+	}
+	return low;
 }
 
 /* ---- one tree of both ---------------------------------------------------------------------------
@@ -223,6 +251,7 @@ static void list_functions(struct profile_diff *diff)
 		diff->functions[i].frame = (uint32_t)i;
 	}
 	count_functions(diff);
+	diff->sigmas = sigmas_of(count_large(diff));
 	for (size_t i = 0; i < diff->function_count; i++) {
 		struct diff_function *function = &diff->functions[i];
 		function->self_change = diff_change(diff, function->self);

@@ -20,7 +20,7 @@ struct diff_function {
 	struct diff_counts self, total; /* total: a function that calls itself counts once */
 	/* After less before, as shares of all samples. */
 	double self_change, total_change;
-	/* More than chance explains: over 1 % and over three standard deviations. */
+	/* More than chance explains: over 1 % and over sigmas. */
 	bool self_differs, total_differs;
 };
 
@@ -31,6 +31,7 @@ struct profile_diff {
 	struct diff_counts looks;	  /* ... that are evidence of their own: repeats are not */
 	struct diff_function *functions;  /* from the most grown to the most shrunk, by self */
 	size_t function_count;
+	double sigmas; /* standard deviations: three, and more where many are compared */
 	const struct profile *before, *after;
 };
 
