@@ -71,7 +71,7 @@ static void name_python(struct resolver *resolver, uint32_t id, const struct raw
 	const struct python_position *at = &raw->position;
 	struct named named = {.frame = {
 				      .kind = raw->idle ? FRAME_IDLE
-					      : short_file_is_library(code->file)
+					      : short_path_is_library(code->file)
 						      ? FRAME_PYTHON_LIBRARY
 						      : FRAME_PYTHON,
 				      .name = code->name,

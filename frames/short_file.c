@@ -9,31 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-
-static const char *const package_roots[] = {"/site-packages/", "/dist-packages/"};
-
-/* Behind ".../lib/python3.11/", or NULL. */
-static const char *in_standard_library(const char *path)
-{
-	const char *at = path;
-	while ((at = strstr(at, "/python")) != NULL) {
-		at += strlen("/python");
-		size_t digits = strspn(at, "0123456789.");
-		if (digits > 0 && (at[digits] == '/' || strncmp(at + digits, "t/", 2) == 0))
-			return at + digits + (at[digits] == '/' ? 1 : 2);
-	}
-	return NULL;
-}
-
-bool short_file_is_library(const char *path)
-{
-	if (path[0] == '<')
-		return strncmp(path, "<frozen ", 8) == 0;
-	for (size_t i = 0; i < sizeof(package_roots) / sizeof(*package_roots); i++)
-		if (strstr(path, package_roots[i]))
-			return true;
-	return in_standard_library(path) != NULL;
-}
+#include "profile/profile.h"
 
 static bool is_package(const struct target *target, const char *directory, size_t size)
 {
@@ -52,14 +28,9 @@ const char *short_file(const struct target *target, const char *path)
 {
 	if (path[0] != '/')
 		return path;
-	for (size_t i = 0; i < sizeof(package_roots) / sizeof(*package_roots); i++) {
-		const char *at = strstr(path, package_roots[i]);
-		if (at)
-			return at + strlen(package_roots[i]);
-	}
-	const char *standard = in_standard_library(path);
-	if (standard)
-		return standard;
+	const char *installed = short_path_installed(path);
+	if (installed)
+		return installed;
 	const char *start = strrchr(path, '/');
 	while (start > path && is_package(target, path, (size_t)(start - path))) {
 		const char *up = start - 1;

@@ -3,8 +3,6 @@
 #ifndef FRAMES_SHORT_FILE_H
 #define FRAMES_SHORT_FILE_H
 
-#include <stdbool.h>
-
 #include "target/target.h"
 
 /*
@@ -13,8 +11,5 @@
  * NULL target: in ours), else the last component.
  */
 const char *short_file(const struct target *target, const char *path);
-
-/* True for the standard library, installed packages and frozen modules. */
-bool short_file_is_library(const char *path);
 
 #endif

@@ -78,6 +78,13 @@ void frame_name_text(struct strbuf *out, const struct frame *frame);
 /* short_name.c: appends a name, "std::vector<...>::push_back" */
 void short_name_add(struct strbuf *out, const char *name);
 
+/* short_path.c: the end of a path behind site-packages, or behind the standard library's folder.
+ * NULL: in neither. */
+const char *short_path_installed(const char *path);
+
+/* Of the standard library, an installed package or a frozen module. */
+bool short_path_is_library(const char *path);
+
 enum { PROFILE_ROOT = 0, PROFILE_NONE = 0xffffffffu };
 
 /*

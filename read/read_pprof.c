@@ -56,18 +56,13 @@ static const char *last_component(struct reading *reading, const char *path)
 	return slash && slash[1] ? intern_text(reading->strings, slash + 1) : path;
 }
 
-/* The same of Python's; of an installed package as an import statement has it. */
+/* The same of Python's; of what is installed as an import statement has it. */
 static const char *short_path(struct reading *reading, const char *path)
 {
-	static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
 	if (!path || path[0] != '/')
 		return path;
-	for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
-		const char *root = strstr(path, roots[i]);
-		if (root)
-			return intern_text(reading->strings, root + strlen(roots[i]));
-	}
-	return last_component(reading, path);
+	const char *installed = short_path_installed(path);
+	return installed ? intern_text(reading->strings, installed) : last_component(reading, path);
 }
 
 /* ---- which value, and how it was made ----------------------------------------------------------

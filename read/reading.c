@@ -44,12 +44,10 @@ static enum frame_kind kind_of_file(const char *file)
 {
 	if (ends_with(file, ".pyx") || ends_with(file, ".pxd") || ends_with(file, ".pxi"))
 		return FRAME_CYTHON;
-	if (ends_with(file, ".py"))
-		return strstr(file, "site-packages/") || strstr(file, "/lib/python")
-			       ? FRAME_PYTHON_LIBRARY
-			       : FRAME_PYTHON;
-	/* <frozen importlib._bootstrap>, <stdin>, <string> */
-	return file[0] == '<' ? FRAME_PYTHON : FRAME_NATIVE;
+	/* "<stdin>", "<string>", too. */
+	if (!ends_with(file, ".py") && file[0] != '<')
+		return FRAME_NATIVE;
+	return short_path_is_library(file) ? FRAME_PYTHON_LIBRARY : FRAME_PYTHON;
 }
 
 bool reading_is_source(const char *file)
