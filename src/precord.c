@@ -18,6 +18,7 @@
 #include "base/guardian.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
+#include "base/strbuf.h"
 #include "files/far_file.h"
 #include "output/output.h"
 #include "src/cgroups.h"
@@ -32,6 +33,34 @@ enum { PROGRESS_MS = 250, FETCH_SECONDS = 60, FETCH_MEGABYTES = 1024 };
 
 /* ---- what is written ---- */
 
+/* False: one was not written. The others are named in one line, which has the counts, too. */
+static bool write_each(struct recording *recording, const struct profile *profile)
+{
+	enum { LONGEST = 400 };
+	const struct options_writing *const writing = &recording->options.writing;
+	struct strbuf _cleanup_strbuf_ written;
+	size_t unnamed = 0;
+	bool well = true;
+	struct error error;
+	strbuf_init(&written);
+	for (size_t i = 0; i < writing->output_count; i++)
+		if (!report_write(&recording->options, profile, recorder_files(recording->recorder),
+				  &writing->outputs[i], &error)) {
+			report_error(&error, 0);
+			well = false;
+		} else if (written.size > LONGEST) {
+			unnamed++;
+		} else {
+			strbuf_printf(&written, "%s%s", written.size ? ", " : "",
+				      report_path(&writing->outputs[i]));
+		}
+	if (unnamed)
+		strbuf_printf(&written, ", %zu more", unnamed);
+	if (written.size)
+		recording_report_written(recording, written.text, &profile->counts);
+	return well;
+}
+
 static bool write_here(struct recording *recording)
 {
 	struct profile profile;
@@ -40,18 +69,8 @@ static bool write_here(struct recording *recording)
 		report_error(&error, 0);
 		return false;
 	}
-	bool well = true;
 	filters_apply(&recording->options, &profile);
-	for (size_t i = 0; i < recording->options.writing.output_count; i++) {
-		const struct options_output *output = &recording->options.writing.outputs[i];
-		if (report_write(&recording->options, &profile, recorder_files(recording->recorder),
-				 output, &error)) {
-			recording_report_written(recording, output, &profile.counts);
-			continue;
-		}
-		report_error(&error, 0);
-		well = false;
-	}
+	const bool well = write_each(recording, &profile);
 	if (profile.debug_problems)
 		log_info("%s", profile.debug_problems);
 	if (profile.timeline.lost)

@@ -91,8 +91,7 @@ static const char *process_count(const struct recording *recording, char text[48
 	return text;
 }
 
-void recording_report_written(const struct recording *recording,
-			      const struct options_output *output,
+void recording_report_written(const struct recording *recording, const char *outputs,
 			      const struct profile_counts *counts)
 {
 	char samples[32], late[32], torn[32], salvaged[32], guessed[32], gone[32];
@@ -111,12 +110,11 @@ void recording_report_written(const struct recording *recording,
 		strbuf_printf(&more, "target stopped %.1f %%", 100 * pacing.stopped_share);
 	log_info("wrote %s: %s samples, %s%llu thread%s, %.0f %% native; %s late, %s torn, "
 		 "%s salvaged, %s guessed, %s gone%s",
-		 report_path(output), grouped(counts->samples, samples),
-		 process_count(recording, processes), (unsigned long long)counts->threads,
-		 counts->threads == 1 ? "" : "s", share(counts->native_samples, counts->samples),
-		 grouped(counts->late, late), grouped(counts->torn, torn),
-		 grouped(counts->salvaged, salvaged), grouped(counts->guessed, guessed),
-		 grouped(counts->gone, gone), more.text);
+		 outputs, grouped(counts->samples, samples), process_count(recording, processes),
+		 (unsigned long long)counts->threads, counts->threads == 1 ? "" : "s",
+		 share(counts->native_samples, counts->samples), grouped(counts->late, late),
+		 grouped(counts->torn, torn), grouped(counts->salvaged, salvaged),
+		 grouped(counts->guessed, guessed), grouped(counts->gone, gone), more.text);
 	strbuf_release(&more);
 }
 

@@ -41,9 +41,9 @@ struct recording {
 void recording_show_progress(struct recording *recording);
 void recording_end_progress(struct recording *recording);
 
-/* What an output that was written has, and what became of all samples that were asked for. */
-void recording_report_written(const struct recording *recording,
-			      const struct options_output *output,
+/* What the outputs that were written have, "out.svg, out.html", and what became of all samples that
+ * were asked for. */
+void recording_report_written(const struct recording *recording, const char *outputs,
 			      const struct profile_counts *counts);
 
 /* There are none: what has become of them, and what may help. */
