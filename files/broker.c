@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -19,7 +20,6 @@
 enum {
 	MOST_CHANNELS = 64,
 	ONCE = MOST_CHANNELS, /* the first descriptor is where this one question is answered */
-	NOWHERE,
 };
 
 /*
@@ -168,13 +168,6 @@ int broker_ask(const struct broker_request *request, int fd, struct broker_reply
 	return got >= 0 ? got : 0;
 }
 
-void broker_hurry(void)
-{
-	const struct broker_request nothing = {.op = BROKER_FINISH};
-	const struct envelope nowhere = {.channel = NOWHERE};
-	(void)send_to_broker(&nowhere, &nothing, NULL, 0);
-}
-
 /* At our end: who waits in a file system for ever (base/guard.h) keeps our descriptors. */
 static void leave(void)
 {
@@ -184,12 +177,16 @@ static void leave(void)
 
 /* ---- who answers ---- */
 
-/* What comes in then is broker_hurry's, or our end. */
+/* A socket of its own: the one that questions come by may tell of this one when it is read already.
+ */
 static void listen_for_hurry(int socket)
 {
+	struct pollfd ended = {.fd = socket, .events = POLLIN};
 	(void)fcntl(socket, F_SETOWN, getpid());
 	(void)fcntl(socket, F_SETSIG, SIGTERM);
 	(void)fcntl(socket, F_SETFL, O_ASYNC);
+	if (poll(&ended, 1, 0) > 0)
+		kill(getpid(), SIGTERM);
 }
 
 static bool is_whole(const struct broker_request *request, ssize_t size)
@@ -248,8 +245,8 @@ serve(int socket, broker_handler *handler, broker_closer *closer, void *context)
 			break;
 		if (answer < 0)
 			continue;
-		if (request.op == BROKER_FINISH)
-			listen_for_hurry(socket);
+		if (request.op == BROKER_FINISH && with >= 0)
+			listen_for_hurry(with);
 		const int given =
 			is_whole(&request, size) ? handler(context, &request, with, &reply) : -1;
 		(void)fd_message_send(answer, &said, 1, &given, given >= 0, 0);

@@ -31,7 +31,8 @@ enum broker_op {
 	BROKER_CACHE_WRITE,
 	BROKER_CACHE_KEEP, /* handle */
 	BROKER_CACHE_DROP, /* handle */
-	BROKER_FINISH,	   /* what is left to do at the very end, with rights; see broker_hurry */
+	BROKER_FINISH, /* what is left to do at the very end, with rights; it gets a SIGTERM when
+			* the other end of the socket that comes along is shut down, or gone */
 	BROKER_OPS,
 };
 
@@ -76,8 +77,5 @@ bool broker_set_path(struct broker_request *request, const char *path);
  * place of one where none belongs to the answer. *reply may be NULL.
  */
 int broker_ask(const struct broker_request *request, int fd, struct broker_reply *reply);
-
-/* From another thread: BROKER_FINISH gets a SIGTERM, as it does when we have ended. */
-void broker_hurry(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/signals.h"
 #include "files/broker.h"
 #include "files/broker_judge.h"
+#include "files/fd_message.h"
 #include "src/user.h"
 #include "symbolize/symbolize.h"
 
@@ -81,31 +83,39 @@ void apart_begin_live(const struct apart *apart)
 		log_verbose("files are parsed with all rights: %s", strerror(errno));
 }
 
+struct ending {
+	sigset_t signals;
+	int ends[2];
+};
+
 static void *pass_on(void *context)
 {
-	const sigset_t *signals = context;
+	const struct ending *ending = context;
 	int number;
-	for (;;)
-		if (sigwait(signals, &number) == 0)
-			broker_hurry();
+	if (sigwait(&ending->signals, &number) == 0)
+		shutdown(ending->ends[0], SHUT_RDWR);
 	return NULL;
 }
 
 /* Signals that end what the broker does are sent to us. */
 static void ask_to_finish(void)
 {
-	static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-	static sigset_t signals;
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	static struct ending ending;
 	const struct broker_request request = {.op = BROKER_FINISH};
 	pthread_t waits;
-	sigemptyset(&signals);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
-		if (!signals_ignored(ending[i]))
-			sigaddset(&signals, ending[i]);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	if (pthread_create(&waits, NULL, pass_on, &signals) == 0)
+	sigemptyset(&ending.signals);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!signals_ignored(numbers[i]))
+			sigaddset(&ending.signals, numbers[i]);
+	if (!fd_message_pair(ending.ends)) {
+		log_warning("nothing is opened: %s", strerror(errno));
+		return;
+	}
+	pthread_sigmask(SIG_BLOCK, &ending.signals, NULL);
+	if (pthread_create(&waits, NULL, pass_on, &ending) == 0)
 		pthread_detach(waits);
-	(void)broker_ask(&request, -1, NULL);
+	(void)broker_ask(&request, ending.ends[1], NULL);
 }
 
 void apart_finish(const struct apart *apart)
