@@ -20,6 +20,7 @@ struct recorder_status {
 	int wait_status; /* of the target, when has_wait_status */
 	bool has_wait_status;
 	bool withheld;	    /* a page of its memory did not come */
+	bool never_stopped; /* a thread was uninterruptible whenever a sample of it was wanted */
 	bool failed;	    /* sampling cannot go on: see recorder_finish */
 	bool python_found;  /* in some process */
 	uint64_t processes; /* of which some sample was kept */

@@ -278,6 +278,7 @@ void recorder_status(const struct recorder *constant, struct recorder_status *st
 	for (size_t i = 0; i < process_set_count(&recorder->processes); i++)
 		status->withheld |=
 			target_withheld_reads(recorder->processes.places[i]->target) > 0;
+	status->never_stopped = atomic_load(&recorder->taken.never_stopped) > 0;
 	status->failed = atomic_load(&recorder->ending.failed);
 	status->python_found = atomic_load(&recorder->processes.python_found);
 	status->unread = atomic_load(&recorder->processes.unread);

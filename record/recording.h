@@ -17,6 +17,7 @@
 struct taken_counts {
 	_Atomic uint64_t asked, late, gone, torn, uninterruptible, dropped;
 	_Atomic uint64_t ticks, late_ticks;
+	_Atomic uint64_t never_stopped; /* threads of which no sample could be had for that */
 };
 
 /* Where the taker is, for the worker. */

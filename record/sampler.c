@@ -58,6 +58,20 @@ static bool counts(const struct recorder *recorder, const struct watched_thread 
 	return options->native && (options->native_threads || !taker->runtime);
 }
 
+/* Once it is read, that it was asleep on a device for a moment is no longer of interest. */
+static void note_tried(struct recorder *recorder, struct watched_thread *watched, bool stopped)
+{
+	const bool never = !stopped && !watched->sampled;
+	watched->sampled |= stopped;
+	if (never && !watched->never_stopped)
+		atomic_fetch_add(&recorder->taken.never_stopped, 1);
+	else if (stopped && watched->never_stopped)
+		atomic_fetch_sub(&recorder->taken.never_stopped, 1);
+	else
+		return;
+	watched->never_stopped = never;
+}
+
 static void deliver(struct recorder *recorder, struct watched_thread *watched,
 		    struct raw_sample *raw, enum copy_result result)
 {
@@ -65,6 +79,7 @@ static void deliver(struct recorder *recorder, struct watched_thread *watched,
 	raw->epoch = atomic_load(&process->news.epoch);
 	switch (result) {
 	case COPY_OK:
+		note_tried(recorder, watched, true);
 		take_name(&process->taker, &watched->copy, raw);
 		check_join(process, raw);
 		if (recorder->options.cpu)
@@ -80,6 +95,7 @@ static void deliver(struct recorder *recorder, struct watched_thread *watched,
 		atomic_fetch_add(&recorder->taken.gone, 1);
 		break;
 	case COPY_UNINTERRUPTIBLE:
+		note_tried(recorder, watched, false);
 		atomic_fetch_add(&recorder->taken.uninterruptible, 1);
 		watched->skip_until_ns = clock_now_ns() + UNINTERRUPTIBLE_NS;
 		break;

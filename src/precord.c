@@ -501,7 +501,7 @@ static bool has_not_executed(const struct recording *recording)
 
 static bool is_partial(const struct recording *recording, const struct recorder_status *status)
 {
-	return status->counts.uninterruptible || status->unread || status->withheld ||
+	return status->never_stopped || status->unread || status->withheld ||
 	       recording->unanswered || (recording->cgroup && !recording->whole_cgroup);
 }
 
