@@ -177,8 +177,7 @@ static void leave(void)
 
 /* ---- who answers ---- */
 
-/* A socket of its own: the one that questions come by may tell of this one when it is read already.
- */
+/* Not of the socket that questions come by: that may tell of this one when it is read already. */
 static void listen_for_hurry(int socket)
 {
 	struct pollfd ended = {.fd = socket, .events = POLLIN};

@@ -42,11 +42,12 @@ struct watched_thread {
 	struct process *process; /* whose it is */
 	struct copy_state copy;
 	bool seized, gone, listed;
-	bool sampled, never_stopped; /* it has been read; it has not, as it was uninterruptible */
-	unsigned still;		     /* looks in a row at which it had not run */
-	bool asked;		     /* at its last look: a sample of it was wanted */
-	uint32_t index;		     /* in slots */
-	uint64_t looked_tick;	     /* while asleep: the tick at which it was looked at last */
+	unsigned still;	      /* looks in a row at which it had not run */
+	bool asked;	      /* at its last look: a sample of it was wanted */
+	uint32_t index;	      /* in slots */
+	uint64_t looked_tick; /* while asleep: the tick at which it was looked at last */
+	/* What its samples came to: NEVER_STOPPED where all it ever was is uninterruptible. */
+	enum { UNTRIED, NEVER_STOPPED, SAMPLED } tried;
 	/*
 	 * Unreported ticks with an unchanged stack; or with the stack that its next sample will
 	 * have (`ahead`: there was no room for one, or the last one could not be decoded), if it

@@ -58,18 +58,20 @@ static bool counts(const struct recorder *recorder, const struct watched_thread 
 	return options->native && (options->native_threads || !taker->runtime);
 }
 
-/* Once it is read, that it was asleep on a device for a moment is no longer of interest. */
-static void note_tried(struct recorder *recorder, struct watched_thread *watched, bool stopped)
+/* Once there is a sample of it, that it was asleep on a device for a moment says nothing. */
+static void note_never_stopped(struct recorder *recorder, struct watched_thread *watched)
 {
-	const bool never = !stopped && !watched->sampled;
-	watched->sampled |= stopped;
-	if (never && !watched->never_stopped)
-		atomic_fetch_add(&recorder->taken.never_stopped, 1);
-	else if (stopped && watched->never_stopped)
-		atomic_fetch_sub(&recorder->taken.never_stopped, 1);
-	else
+	if (watched->tried != UNTRIED)
 		return;
-	watched->never_stopped = never;
+	watched->tried = NEVER_STOPPED;
+	atomic_fetch_add(&recorder->taken.never_stopped, 1);
+}
+
+static void note_sampled(struct recorder *recorder, struct watched_thread *watched)
+{
+	if (watched->tried == NEVER_STOPPED)
+		atomic_fetch_sub(&recorder->taken.never_stopped, 1);
+	watched->tried = SAMPLED;
 }
 
 static void deliver(struct recorder *recorder, struct watched_thread *watched,
@@ -79,7 +81,7 @@ static void deliver(struct recorder *recorder, struct watched_thread *watched,
 	raw->epoch = atomic_load(&process->news.epoch);
 	switch (result) {
 	case COPY_OK:
-		note_tried(recorder, watched, true);
+		note_sampled(recorder, watched);
 		take_name(&process->taker, &watched->copy, raw);
 		check_join(process, raw);
 		if (recorder->options.cpu)
@@ -95,7 +97,7 @@ static void deliver(struct recorder *recorder, struct watched_thread *watched,
 		atomic_fetch_add(&recorder->taken.gone, 1);
 		break;
 	case COPY_UNINTERRUPTIBLE:
-		note_tried(recorder, watched, false);
+		note_never_stopped(recorder, watched);
 		atomic_fetch_add(&recorder->taken.uninterruptible, 1);
 		watched->skip_until_ns = clock_now_ns() + UNINTERRUPTIBLE_NS;
 		break;
