@@ -472,10 +472,12 @@ bool recorder_stop(struct recorder *recorder, struct error *error)
 		parser_thread_run(close_capture, &closing);
 	if (!closing.well)
 		return false;
-	if (atomic_exchange(&recorder->ending.out_of_memory, false) &&
-	    !atomic_load(&recorder->ending.failed))
+	const bool failed = atomic_load(&recorder->ending.failed);
+	const bool out = atomic_exchange(&recorder->ending.out_of_memory, false);
+	/* It may be a library that was refused it first, such as libc for a folder. */
+	if (failed ? recorder->ending.error.os_errno == ENOMEM : out)
 		return error_set(error, ERROR_SYSTEM, "out of memory: the recording ends early");
-	if (!atomic_load(&recorder->ending.failed))
+	if (!failed)
 		return true;
 	if (error)
 		*error = recorder->ending.error;
