@@ -71,8 +71,8 @@ void analysis_free(struct unwinder *unwinder)
 	analysis_flush(unwinder);
 	table_release(&analysis->function_ids);
 	table_release(&analysis->answer_ids);
-	x86_decoder_free(analysis->decoder);
 	x86_sweeps_free(analysis->sweeps);
+	x86_decoder_free(analysis->decoder);
 	free(analysis->functions);
 	free(analysis->answers);
 	free(analysis);
@@ -431,7 +431,7 @@ static const struct mapping *begin_search(struct unwinder *unwinder,
 	if (!unwinder->analysis) {
 		unwinder->analysis = alloc_zeroed(1, sizeof(*unwinder->analysis));
 		unwinder->analysis->decoder = x86_decoder_new();
-		unwinder->analysis->sweeps = x86_sweeps_new();
+		unwinder->analysis->sweeps = x86_sweeps_new(unwinder->analysis->decoder);
 	}
 	*search = (struct search){
 		.unwinder = unwinder,

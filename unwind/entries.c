@@ -16,7 +16,7 @@ enum {
 	PAGE = 4096,
 	PAGES_BACK = 256,	 /* the largest kernel made at run time */
 	PUSHES = 4,		 /* pages that begin as functions do */
-	SWEEP_BYTES = 256 << 10, /* looked through for padding */
+	SWEEP_BYTES = 256 << 10, /* looked through for padding, and up to as many more */
 };
 
 /* False: it is there already, or there is no room. */
@@ -102,13 +102,27 @@ static void add_symbol(struct code_entries *entries, struct module *module, uint
 	}
 }
 
+/* From few places, so that what one site has shown serves the next one; a capture that was made
+ * when each site had a place of its own has only the code from there on. */
+static const struct x86_starts *sweep_back(const struct entry_source *code, remote_addr site,
+					   const struct code_bounds *gap)
+{
+	const remote_addr own = (site - SWEEP_BYTES) & ~(remote_addr)15;
+	const remote_addr shared = own & ~(remote_addr)(SWEEP_BYTES - 1);
+	const bool from_gap = shared <= gap->start;
+	const struct x86_starts *const found = x86_sweeps_find(
+		code->sweeps, code->reader, from_gap ? gap->start : shared, site, from_gap);
+	return found->complete ? found
+			       : x86_sweeps_find(code->sweeps, code->reader, own, site, false);
+}
+
 static void add_swept(struct code_entries *entries, const struct entry_source *code,
 		      remote_addr site, const struct code_bounds *gap)
 {
 	const bool whole = site - gap->start < SWEEP_BYTES;
-	const struct x86_starts *const found = x86_sweeps_find(
-		code->sweeps, code->reader,
-		whole ? gap->start : (site - SWEEP_BYTES) & ~(remote_addr)15, site, whole);
+	const struct x86_starts *const found =
+		whole ? x86_sweeps_find(code->sweeps, code->reader, gap->start, site, true)
+		      : sweep_back(code, site, gap);
 	if (whole && found->first)
 		add(entries, found->first, gap->start, gap->end, true);
 	for (size_t i = 0; i < X86_STARTS && found->last[i]; i++)

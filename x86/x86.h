@@ -253,14 +253,16 @@ enum { X86_STARTS = 20 };
 struct x86_starts {
 	uint64_t first;		   /* behind the padding at the start; 0: none */
 	uint64_t last[X86_STARTS]; /* the last one first; 0: no more */
+	bool complete;		   /* all up to the site could be read */
 };
 
 /*
- * Goes from `start` to `site`, some ns a byte, and remembers what it has found of that pair until
- * it is cleared. `ended`: no function is under way at the start. Valid until the next call.
+ * Goes from `start` to `site`, some ns a byte, and remembers what it has found from that start on
+ * until it is cleared: others begin with it. `ended`: no function is under way at the start. Valid
+ * until the next call. The decoder is borrowed; NULL: none that remembers.
  */
 struct x86_sweeps;
-struct x86_sweeps *x86_sweeps_new(void);
+struct x86_sweeps *x86_sweeps_new(struct x86_decoder *decoder);
 void x86_sweeps_free(struct x86_sweeps *sweeps); /* NULL accepted */
 void x86_sweeps_clear(struct x86_sweeps *sweeps);
 const struct x86_starts *x86_sweeps_find(struct x86_sweeps *sweeps,

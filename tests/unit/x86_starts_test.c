@@ -42,7 +42,7 @@ static void set_up(struct code *code)
 static void functions_begin_behind_padding(void **state)
 {
 	struct code code;
-	struct x86_sweeps *const sweeps = x86_sweeps_new();
+	struct x86_sweeps *const sweeps = x86_sweeps_new(NULL);
 	(void)state;
 	set_up(&code);
 	const struct x86_starts *found =
@@ -58,7 +58,7 @@ static void functions_begin_behind_padding(void **state)
 static void it_is_read_once(void **state)
 {
 	struct code code;
-	struct x86_sweeps *const sweeps = x86_sweeps_new();
+	struct x86_sweeps *const sweeps = x86_sweeps_new(NULL);
 	(void)state;
 	set_up(&code);
 	(void)x86_sweeps_find(sweeps, &code.reader, BASE, BASE + 65, true);
@@ -76,15 +76,45 @@ static void it_is_read_once(void **state)
 	x86_sweeps_free(sweeps);
 }
 
-/* More sites than are kept. */
+/* One sweep for all sites: it goes on where it ended, and says of each what is known up to there. */
+static void sites_share_what_was_read(void **state)
+{
+	struct code code;
+	struct x86_sweeps *const sweeps = x86_sweeps_new(NULL);
+	(void)state;
+	set_up(&code);
+	const struct x86_starts *found =
+		x86_sweeps_find(sweeps, &code.reader, BASE, BASE + 33, true);
+	assert_int_equal(found->last[0], BASE + 32);
+	assert_int_equal(found->last[1], BASE);
+	assert_int_equal(found->last[2], 0);
+	found = x86_sweeps_find(sweeps, &code.reader, BASE, BASE + 65, true);
+	assert_int_equal(found->first, BASE);
+	assert_int_equal(found->last[0], BASE + 64);
+	assert_int_equal(found->last[2], BASE);
+	const unsigned reads = code.reads;
+	found = x86_sweeps_find(sweeps, &code.reader, BASE, BASE + 2, true);
+	assert_int_equal(found->first, BASE);
+	assert_int_equal(found->last[0], BASE);
+	assert_int_equal(found->last[1], 0);
+	assert_int_equal(code.reads, reads);
+	assert_true(found->complete);
+	/* Beyond what can be read. */
+	found = x86_sweeps_find(sweeps, &code.reader, BASE, BASE + SIZE + 1, true);
+	assert_int_equal(found->last[0], BASE + 64);
+	assert_false(found->complete);
+	x86_sweeps_free(sweeps);
+}
+
+/* More starts than are kept. */
 static void what_is_kept_is_bounded(void **state)
 {
 	struct code code;
-	struct x86_sweeps *const sweeps = x86_sweeps_new();
+	struct x86_sweeps *const sweeps = x86_sweeps_new(NULL);
 	(void)state;
 	set_up(&code);
-	for (uint64_t site = BASE; site < BASE + 5000; site++)
-		(void)x86_sweeps_find(sweeps, &code.reader, BASE + 64, site, true);
+	for (uint64_t start = BASE; start < BASE + 5000; start++)
+		(void)x86_sweeps_find(sweeps, &code.reader, start, BASE + 64, true);
 	assert_int_equal(x86_sweeps_find(sweeps, &code.reader, BASE + 64, BASE + 66, true)->first,
 			 BASE + 64);
 	x86_sweeps_free(sweeps);
@@ -95,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions_begin_behind_padding),
 		cmocka_unit_test(it_is_read_once),
+		cmocka_unit_test(sites_share_what_was_read),
 		cmocka_unit_test(what_is_kept_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
