@@ -265,15 +265,52 @@ struct search {
 	struct analysed *result;
 };
 
+/*
+ * Assembly has functions with several entries, of which padding shows the first, and functions
+ * behind others without padding: from where the call before the return address leads to, the code
+ * comes to the PC as well, with the return address in the same place. `entry`: the one that padding
+ * shows, which is the function's name, or without an address.
+ */
+static bool try_called_entry(struct search *search, const struct code_entry *entry)
+{
+	struct analysed *const result = search->result;
+	const remote_addr returns_to = result->caller.value[REGISTER_RIP];
+	struct code_entry other = *entry;
+	struct registers caller;
+	struct x86_row row;
+	if (!search->place.module ||
+	    call_site_find(search->unwinder, search->place.module, returns_to, &other.address) !=
+		    CALL_TO ||
+	    other.address <= entry->address || other.address > search->place.pc)
+		return false;
+	const struct analysed_function *const function =
+		find_function(search->unwinder, &search->source, &other);
+	if (!row_of_function(function, &search->source, &search->place, &row) ||
+	    !row_apply(search->unwinder, &row, search->place.registers, &caller) ||
+	    caller.value[REGISTER_RSP] != result->caller.value[REGISTER_RSP])
+		return false;
+	result->caller = caller;
+	result->entry = entry->address ? entry->address : other.address;
+	result->proven = true;
+	result->only = false;
+	return true;
+}
+
 static bool try_row(struct search *search, const struct code_entry *entry,
 		    const struct x86_row *row)
 {
 	struct analysed *const result = search->result;
 	bool calls_entry;
 	search->has_row = true;
-	if (!row_apply(search->unwinder, row, search->place.registers, &result->caller) ||
-	    !may_have_called(search->unwinder, &search->place, result->caller.value[REGISTER_RIP],
-			     entry, &calls_entry))
+	if (!row_apply(search->unwinder, row, search->place.registers, &result->caller))
+		return false;
+	const bool may_have =
+		may_have_called(search->unwinder, &search->place,
+				result->caller.value[REGISTER_RIP], entry, &calls_entry);
+	if (entry->address && !calls_entry && !(may_have && entry->proven) &&
+	    try_called_entry(search, entry))
+		return true;
+	if (!may_have)
 		return false;
 	result->entry = entry->address;
 	result->proven = entry->proven || calls_entry;
@@ -358,6 +395,14 @@ static void name_entry(struct search *search, const struct code_entries *entries
 	}
 }
 
+/* Where padding shows no entry, the call before the return address may: this sample's, so that
+ * nothing is kept. */
+static void name_by_call(struct search *search, const struct code_bounds *around)
+{
+	if (!search->result->entry)
+		(void)try_called_entry(search, &(struct code_entry){.bounds = *around});
+}
+
 static bool try_epilogue(struct search *search, const struct code_entries *entries)
 {
 	const struct code_bounds *const bounds = &entries->around;
@@ -372,6 +417,7 @@ static bool try_epilogue(struct search *search, const struct code_entries *entri
 	answer.named = search->result->entry;
 	if (search->source.module && is_certain(search))
 		keep_answer(search, &answer);
+	name_by_call(search, bounds);
 	return true;
 }
 
@@ -413,8 +459,10 @@ static bool try_answer(struct search *search, bool *final)
 	*final = entry.only;
 	if (!try_row(search, &entry, &row))
 		return false;
-	if (!entry.address)
+	if (!entry.address) {
 		search->result->entry = named;
+		name_by_call(search, &entry.bounds);
+	}
 	return true;
 }
 

@@ -54,9 +54,16 @@ static const char near_source[] =
 	CALLER("framed", "call .Lframed")
 	CALLER("late", "call .Llate")
 	CALLER("moved", "call .Lmoved")
+	CALLER("first", "call .Lfirst")
+	CALLER("second", "call .Lsecond")
+	CALLER("behind", "call .Lbehind")
 	".set plain_here, plain\n.set jumper_here, jumper\n.set thunk_here, thunk\n"
 	".set split_here, split\n.hidden split_here\n.hidden plain_here\n.hidden jumper_here\n.hidden thunk_here\n"
 	/* From here on no information. */
+	/* Nor symbols: two entries, and a function behind another one without padding. */
+	".p2align 4\nxor %eax,%eax\nret\n.p2align 4\n.Lfirst: xor %eax,%eax\n.Lsecond: xor %ecx,%ecx\n"
+	"jne jumper_here\nret\n"
+	".p2align 4\nxor %ecx,%ecx\nret\n.Lbehind: xor %eax,%eax\nnop\nret\n"
 	TYPED("leaf") ".Lleaf: push %rbx\npush %r12\n" LABEL("leaf_prologue") "sub $24,%rsp\n"
 	"xor %eax,%eax\n" LABEL("leaf_body") "nop\nnop\nud2\nadd $24,%rsp\npop %r12\n"
 	LABEL("leaf_epilogue") "pop %rbx\nret\n"
@@ -278,18 +285,23 @@ static void fill(void *library, const char *text, struct array *array)
 					       find_label(library, word);
 }
 
-static void run(void *library, const struct test_case *test, struct array *array)
+static void run_at(remote_addr pc, int rbp, struct array *array)
 {
 	struct registers registers = { .known = 1u << REGISTER_RIP | 1u << REGISTER_RSP };
-	registers.value[REGISTER_RIP] = find_label(library, test->pc);
+	registers.value[REGISTER_RIP] = pc;
 	registers.value[REGISTER_RSP] = STACK;
-	if (test->rbp) {
-		registers.value[REGISTER_RBP] = STACK + 8 * test->rbp;
+	if (rbp) {
+		registers.value[REGISTER_RBP] = STACK + 8 * rbp;
 		registers.known |= 1u << REGISTER_RBP;
 	}
 	const struct unwind_request request = { .registers = &registers,
 						.memory = &array->reader };
 	assert_true(unwind_thread(unwinder, &request, &stack, NULL));
+}
+
+static void run(void *library, const struct test_case *test, struct array *array)
+{
+	run_at(find_label(library, test->pc), test->rbp, array);
 }
 
 /* The stack as "direct start". */
@@ -360,6 +372,33 @@ static void each_activation_that_the_code_does_not_tell_is_marked(void **state)
 	assert_int_equal(stack.frames[0].cfa, STACK + 24);
 }
 
+/* The one that the call leads to: from there the code comes to the PC, too. */
+static void a_function_may_have_several_entries(void **state)
+{
+	enum { ENTRY = 2 }; /* bytes of an instruction, behind which the PC is */
+	struct array array;
+	const remote_addr second = jump_target(find_label(libraries[0], "after_second"));
+	const remote_addr behind = jump_target(find_label(libraries[0], "after_behind"));
+	(void)state;
+	/* Twice: what is known of the PC by then is used. */
+	for (int i = 0; i < 2; i++) {
+		fill(libraries[0], "after_first after_start", &array);
+		run_at(second + ENTRY, 0, &array);
+		assert_int_equal(stack.guessed, 0);
+		fill(libraries[0], "after_second after_start", &array);
+		run_at(second + ENTRY, 0, &array);
+		assert_int_equal(stack.count, 3);
+		assert_int_equal(stack.guessed, 0);
+		/* It has the name of the one that padding shows. */
+		assert_int_equal(stack.frames[0].function, second - ENTRY);
+		fill(libraries[0], "after_behind after_start", &array);
+		run_at(behind + ENTRY, 0, &array);
+		assert_int_equal(stack.count, 3);
+		assert_int_equal(stack.guessed, 0);
+		assert_int_equal(stack.frames[0].function, behind);
+	}
+}
+
 /* As many candidates as there is room for, of all kinds, each a dead end or not, in any order. */
 static void any_words_end_in_bounded_time(void **state)
 {
@@ -400,6 +439,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_call_tells_the_caller_from_what_is_left_over),
 		cmocka_unit_test(each_activation_that_the_code_does_not_tell_is_marked),
+		cmocka_unit_test(a_function_may_have_several_entries),
 		cmocka_unit_test(any_words_end_in_bounded_time),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
