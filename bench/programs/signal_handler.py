@@ -13,7 +13,9 @@ SOURCE = r"""
 #include <sys/time.h>
 static volatile unsigned long sink;
 __attribute__((noinline)) void busy_in_handler(void) { for (int i = 0; i < 15000000; i++) sink += i; }
-__attribute__((noinline)) static void on_signal(int number) { (void)number; busy_in_handler(); sink++; }
+/* Once each time: where the handler takes longer than that, the program would be in it for ever. */
+static void soon(void) { const struct itimerval once = {{0, 0}, {0, 10000}}; setitimer(ITIMER_PROF, &once, NULL); }
+__attribute__((noinline)) static void on_signal(int number) { (void)number; busy_in_handler(); sink++; soon(); }
 __attribute__((noinline)) void crunch(void) { for (int i = 0; i < 20000000; i++) sink += i; sink++; }
 __attribute__((noinline)) void spin_c(void) { crunch(); sink++; }
 void set(int own)
@@ -23,8 +25,7 @@ void set(int own)
 	if (own)
 		sigaltstack(&stack, NULL);
 	sigaction(SIGPROF, &action, NULL);
-	struct itimerval every = {{0, 10000}, {0, 10000}};
-	setitimer(ITIMER_PROF, &every, NULL);
+	soon();
 }
 """
 HANDLER = r"^busy_in_handler \("
