@@ -174,11 +174,18 @@ class Interpreter:
         raise Skip(f"pip cannot install {' '.join(names)}: {(told or ['?'])[-1][:200]}")
 
 
+def interpreters_asked_for():
+    """What makes tests/interpreters list others; bench/truth is told ONLY some by tests."""
+    return "\n".join(os.environ.get(name, "") for name in ("ALL", "FETCH", "INTERPRETERS", "ONLY"))
+
+
 def interpreters(breadth="all"):
     """breadth "few": for slow tests, one of each version and no more than tests/interpreters --few
     lists; "one": the first of these, where the version makes no difference (with ALL=1: as "few").
-    $ONLY and $ALL choose as tests/interpreters says; tests/run has asked it for all that it runs."""
-    found = os.environ.get("INTERPRETERS_FOUND" if breadth == "all" else "INTERPRETERS_FOUND_FEW")
+    $ONLY and $ALL choose as tests/interpreters says; tests/run has asked it already, for those that it was given."""
+    found = None
+    if os.environ.get("INTERPRETERS_FOUND_FOR") == interpreters_asked_for():
+        found = os.environ["INTERPRETERS_FOUND" if breadth == "all" else "INTERPRETERS_FOUND_FEW"]
     if found is None:
         found = subprocess.run([ROOT / "tests" / "interpreters", *(["--few"] if breadth != "all" else [])],
                                stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
