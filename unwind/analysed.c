@@ -265,6 +265,17 @@ struct search {
 	struct analysed *result;
 };
 
+/* From the entry the code comes to the PC, with the return address where it was found. */
+static bool agrees(struct search *search, const struct code_entry *entry, struct x86_row *row,
+		   struct registers *caller)
+{
+	const struct analysed_function *const function =
+		find_function(search->unwinder, &search->source, entry);
+	return row_of_function(function, &search->source, &search->place, row) &&
+	       row_apply(search->unwinder, row, search->place.registers, caller) &&
+	       caller->value[REGISTER_RSP] == search->result->caller.value[REGISTER_RSP];
+}
+
 /*
  * Assembly has functions with several entries, of which padding shows the first, and functions
  * behind others without padding: from where the call before the return address leads to, the code
@@ -281,13 +292,8 @@ static bool try_called_entry(struct search *search, const struct code_entry *ent
 	if (!search->place.module ||
 	    call_site_find(search->unwinder, search->place.module, returns_to, &other.address) !=
 		    CALL_TO ||
-	    other.address <= entry->address || other.address > search->place.pc)
-		return false;
-	const struct analysed_function *const function =
-		find_function(search->unwinder, &search->source, &other);
-	if (!row_of_function(function, &search->source, &search->place, &row) ||
-	    !row_apply(search->unwinder, &row, search->place.registers, &caller) ||
-	    caller.value[REGISTER_RSP] != result->caller.value[REGISTER_RSP])
+	    other.address <= entry->address || other.address > search->place.pc ||
+	    !agrees(search, &other, &row, &caller))
 		return false;
 	result->caller = caller;
 	result->entry = entry->address ? entry->address : other.address;
@@ -378,11 +384,7 @@ static void name_entry(struct search *search, const struct code_entries *entries
 	for (size_t i = 0; i < entries->count; i++) {
 		struct x86_row row;
 		struct registers caller;
-		const struct analysed_function *const function =
-			find_function(search->unwinder, &search->source, &entries->items[i]);
-		if (!row_of_function(function, &search->source, &search->place, &row) ||
-		    !row_apply(search->unwinder, &row, search->place.registers, &caller) ||
-		    caller.value[REGISTER_RSP] != search->result->caller.value[REGISTER_RSP])
+		if (!agrees(search, &entries->items[i], &row, &caller))
 			continue;
 		search->result->entry = entries->items[i].address;
 		if (!may_have_called(search->unwinder, &search->place, caller.value[REGISTER_RIP],
