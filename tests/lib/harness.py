@@ -174,21 +174,32 @@ class Interpreter:
         raise Skip(f"pip cannot install {' '.join(names)}: {(told or ['?'])[-1][:200]}")
 
 
+def ask_interpreters(few):
+    return subprocess.run([ROOT / "tests" / "interpreters", *(["--few"] if few else [])],
+                          stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+
+
 def interpreters_asked_for():
     """What makes tests/interpreters list others; bench/truth is told ONLY some by tests."""
     return "\n".join(os.environ.get(name, "") for name in ("ALL", "FETCH", "INTERPRETERS", "ONLY"))
 
 
+def find_interpreters():
+    """Once for all tests that tests/run starts: to ask each what it is takes most of a second."""
+    os.environ["INTERPRETERS_FOUND"] = ask_interpreters(few=False)
+    os.environ["INTERPRETERS_FOUND_FEW"] = ask_interpreters(few=True)
+    os.environ["INTERPRETERS_FOUND_FOR"] = interpreters_asked_for()
+
+
 def interpreters(breadth="all"):
     """breadth "few": for slow tests, one of each version and no more than tests/interpreters --few
     lists; "one": the first of these, where the version makes no difference (with ALL=1: as "few").
-    $ONLY and $ALL choose as tests/interpreters says; tests/run has asked it already, for those that it was given."""
-    found = None
+    $ONLY and $ALL choose as tests/interpreters says."""
+    few = breadth != "all"
     if os.environ.get("INTERPRETERS_FOUND_FOR") == interpreters_asked_for():
-        found = os.environ["INTERPRETERS_FOUND" if breadth == "all" else "INTERPRETERS_FOUND_FEW"]
-    if found is None:
-        found = subprocess.run([ROOT / "tests" / "interpreters", *(["--few"] if breadth != "all" else [])],
-                               stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+        found = os.environ["INTERPRETERS_FOUND_FEW" if few else "INTERPRETERS_FOUND"]
+    else:
+        found = ask_interpreters(few)
     lines = found.splitlines()
     if breadth == "one" and not thorough():
         lines = lines[:1]
