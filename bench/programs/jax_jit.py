@@ -34,9 +34,8 @@ def setup():
     def callback():
         return jax.pure_callback(on_host, jax.ShapeDtypeStruct((500,), "float32"), jnp.cos(square[0])).sum()
 
-    step = jax.jit({"matmul": matmul, "conv": conv, "scan": scan, "callback": callback}[os.environ["LAB_WHAT"]])
-    STEP = step
-    step().block_until_ready()
+    STEP = jax.jit({"matmul": matmul, "conv": conv, "scan": scan, "callback": callback}[os.environ["LAB_WHAT"]])
+    STEP().block_until_ready()
 
 
 def work():
