@@ -189,19 +189,15 @@ bool MUST_CHECK module_read_file(const struct module *module, uint64_t offset, v
 
 const struct module_section *module_section(const struct module *module, const char *name);
 
-/* The ELF address of a defined symbol in .dynsym, then .symtab, then the .symtab of its separate
- * debug file where one is installed; *size may be NULL. ABSENT when none has it. */
-bool MUST_CHECK module_symbol(const struct module *module, const char *name, uint64_t *vaddr,
-			      uint64_t *size, struct error *error);
-
 struct module_place {
 	uint64_t vaddr, size; /* zeros when not found */
 	bool found;
 	uint32_t name; /* of a part: the index of its function's name */
 };
 
-/* The same for several symbols, each table read once, a later one only while a name is missing.
- * Fills in places[0 .. count-1]; returns how many were found. */
+/* The ELF addresses of defined symbols in .dynsym, then .symtab, then the .symtab of the module's
+ * separate debug file where one is installed: a later table only while a name is missing. Fills in
+ * places[0 .. count-1]; returns how many were found. */
 size_t module_find_symbols(const struct module *module, const char *const names[], size_t count,
 			   struct module_place places[]);
 

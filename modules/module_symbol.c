@@ -34,8 +34,18 @@ static bool read_at(const struct module *module, const struct table_place *table
 				 : module_read_file(module, at, buffer, size, NULL);
 }
 
+/* A name that is looked for, and its first bytes as a number: there most symbols differ. */
+struct wanted_name {
+	const char *text;
+	size_t size;
+	uint64_t first, mask;
+};
+
+enum { FIRST_BYTES = sizeof(uint64_t) };
+
 struct symbol_search {
 	const char *const *names;
+	struct wanted_name *wanted; /* the same */
 	struct module_place *places;
 	size_t count, missing;
 	/* Looking for parts: those found so far, and room for them. */
@@ -51,17 +61,38 @@ static bool is_definition(const Elf64_Sym *symbol)
 	       type != STT_FILE && type != STT_SECTION;
 }
 
+static struct wanted_name *wanted_names(const char *const names[], size_t count)
+{
+	struct wanted_name *const wanted = alloc_zeroed(count + 1, sizeof(*wanted));
+	for (size_t i = 0; i < count; i++) {
+		const size_t size = strlen(names[i]);
+		const size_t compared = size < FIRST_BYTES ? size : FIRST_BYTES;
+		wanted[i].text = names[i];
+		wanted[i].size = size;
+		memcpy(&wanted[i].first, names[i], compared);
+		memset(&wanted[i].mask, 0xff, compared);
+	}
+	return wanted;
+}
+
+/* Behind the text are FIRST_BYTES more, the table's or zeros; `room`: bytes of the table. */
+static bool begins_with(const char *text, uint64_t room, const struct wanted_name *wanted)
+{
+	uint64_t first;
+	memcpy(&first, text, sizeof(first));
+	return (first & wanted->mask) == wanted->first && wanted->size < room &&
+	       memcmp(text, wanted->text, wanted->size) == 0;
+}
+
 static void compare_names(struct symbol_search *search, const Elf64_Sym *symbol,
 			  const char *strings, uint64_t strings_size)
 {
 	const char *text = strings + symbol->st_name;
 	uint64_t room = strings_size - symbol->st_name;
 	for (size_t i = 0; i < search->count; i++) {
-		const char *name = search->names[i];
-		if (*text != *name || search->places[i].found)
-			continue;
-		size_t size = strlen(name) + 1;
-		if (size > room || memcmp(text, name, size) != 0)
+		const struct wanted_name *const wanted = &search->wanted[i];
+		if (!begins_with(text, room, wanted) || text[wanted->size] != '\0' ||
+		    search->places[i].found)
 			continue;
 		search->places[i] =
 			(struct module_place){symbol->st_value, symbol->st_size, true, (uint32_t)i};
@@ -70,19 +101,10 @@ static void compare_names(struct symbol_search *search, const Elf64_Sym *symbol,
 }
 
 /* "name" itself and "name.cold", not "name_of_another". */
-static bool is_part(const char *text, uint64_t room, const char *name)
+static bool is_part(const char *text, uint64_t room, const struct wanted_name *wanted)
 {
-	if (*text != *name)
-		return false;
-	size_t size = strlen(name);
-	return size < room && memcmp(text, name, size) == 0 &&
-	       (text[size] == '\0' || text[size] == '.');
-}
-
-static bool begins_with(const char *text, uint64_t room, const char *name)
-{
-	const size_t size = strlen(name);
-	return size < room && memcmp(text, name, size) == 0;
+	return begins_with(text, room, wanted) &&
+	       (text[wanted->size] == '\0' || text[wanted->size] == '.');
 }
 
 static void compare_starts(struct symbol_search *search, const Elf64_Sym *symbol,
@@ -91,7 +113,7 @@ static void compare_starts(struct symbol_search *search, const Elf64_Sym *symbol
 	size_t name = 0, room = search->part_count + search->missing;
 	while (name < search->count &&
 	       !begins_with(strings + symbol->st_name, strings_size - symbol->st_name,
-			    search->names[name]))
+			    &search->wanted[name]))
 		name++;
 	if (name == search->count || !symbol->st_size || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return;
@@ -108,7 +130,7 @@ static void compare_parts(struct symbol_search *search, const Elf64_Sym *symbol,
 	size_t name = 0;
 	while (name < search->count &&
 	       !is_part(strings + symbol->st_name, strings_size - symbol->st_name,
-			search->names[name]))
+			&search->wanted[name]))
 		name++;
 	if (name == search->count || !symbol->st_size || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return;
@@ -168,7 +190,7 @@ static bool find_names(const struct module *module, const struct table_place *ta
 	return false;
 }
 
-/* Room is only made for names that the file reaches to the end of. */
+/* Room is only made for names that the file reaches to the end of; zeros follow them. */
 static char *read_names(const struct module *module, const struct table_place *table)
 {
 	const uint64_t size = table->strings_size;
@@ -177,9 +199,11 @@ static char *read_names(const struct module *module, const struct table_place *t
 	if (!size || size > STRINGS_LIMIT || !find_names(module, table, &at) ||
 	    at > INT64_MAX - size || !module_read_file(module, at + size - 1, &last, 1, NULL))
 		return NULL;
-	char *names = malloc(size);
-	if (names && module_read_file(module, at, names, size, NULL))
+	char *names = malloc(size + FIRST_BYTES);
+	if (names && module_read_file(module, at, names, size, NULL)) {
+		memset(names + size, 0, FIRST_BYTES);
 		return names;
+	}
 	free(names);
 	return NULL;
 }
@@ -306,6 +330,8 @@ static void search_names(const struct module *module, enum question kind,
 			take_answer(search, &answer->places[i]);
 		return;
 	}
+	_cleanup_free_ struct wanted_name *wanted = wanted_names(search->names, search->count);
+	search->wanted = wanted;
 	if (kind == QUESTION_EXPORTED)
 		search_exported(&plain, search);
 	else
@@ -364,16 +390,4 @@ size_t module_find_functions(const struct module *module, const char *const star
 		qsort(search.parts, search.part_count, sizeof(*search.parts), by_address);
 	*places = search.parts;
 	return search.part_count;
-}
-
-bool module_symbol(const struct module *module, const char *name, uint64_t *vaddr, uint64_t *size,
-		   struct error *error)
-{
-	struct module_place place;
-	if (!module_find_symbols(module, &name, 1, &place))
-		return error_set(error, ERROR_ABSENT, "%s has no symbol %s", module->path, name);
-	*vaddr = place.vaddr;
-	if (size)
-		*size = place.size;
-	return true;
 }

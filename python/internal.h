@@ -71,6 +71,7 @@ struct object_index {
 /* Where threading._active of an interpreter was found last. */
 struct python_active {
 	remote_addr interpreter, dict;
+	bool without_threading; /* it had not imported that: why there is no dict */
 	struct object_index threads;
 };
 

@@ -12,12 +12,14 @@
 static const char MAIN_NAME[] = "MainThread";
 
 /* threading._active, which is one and the same dict as long as the interpreter lives. */
-static remote_addr find_active(const struct python_objects *objects, remote_addr interpreter)
+static remote_addr find_active(const struct python_objects *objects, remote_addr interpreter,
+			       bool *without_threading)
 {
 	const struct python_layout *layout = objects->layout;
 	const struct object_key threading = {"threading", 0}, active = {"_active", 0};
 	remote_addr modules = object_word(objects, interpreter + layout->interp_modules);
 	remote_addr module = object_dict_value(objects, modules, &threading);
+	*without_threading = modules && !module;
 	if (!module)
 		return 0;
 	return object_dict_value(objects, object_word(objects, module + layout->module_dict),
@@ -35,7 +37,7 @@ static remote_addr find_thread(const struct python_runtime *runtime,
 		return object_dict_indexed(objects, last->dict, thread->thread_id, &last->threads);
 	object_index_release(&last->threads);
 	last->interpreter = thread->interpreter;
-	last->dict = find_active(objects, thread->interpreter);
+	last->dict = find_active(objects, thread->interpreter, &last->without_threading);
 	return object_dict_indexed(objects, last->dict, thread->thread_id, &last->threads);
 }
 
@@ -49,24 +51,15 @@ static bool is_thread(const struct python_objects *objects, remote_addr object,
 	       value == thread->native_thread_id;
 }
 
-/* Nobody can have given it another one. */
-static bool lacks_threading(const struct python_runtime *runtime,
-			    const struct python_objects *objects, remote_addr interpreter)
-{
-	const remote_addr modules =
-		object_word(objects, interpreter + runtime->layout.interp_modules);
-	const struct object_key threading = {"threading", 0};
-	return modules && !object_dict_value(objects, modules, &threading);
-}
-
 bool python_thread_name(const struct python_runtime *runtime, const struct memory_reader *memory,
 			const struct python_thread *thread, char name[PYTHON_NAME_SIZE])
 {
 	const struct python_layout *layout = &runtime->layout;
 	const struct python_objects objects = {layout, memory};
 	remote_addr object = find_thread(runtime, &objects, thread);
+	/* Nobody can have given it another one. */
 	if (!object && thread->main && !runtime->last_active->dict &&
-	    lacks_threading(runtime, &objects, thread->interpreter)) {
+	    runtime->last_active->without_threading) {
 		memcpy(name, MAIN_NAME, sizeof(MAIN_NAME));
 		return true;
 	}

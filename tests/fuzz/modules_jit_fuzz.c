@@ -5,6 +5,7 @@
  */
 #include "modules/jit.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/module_symbol.h"
 
 #define START UINT64_C(0x1000000)
 

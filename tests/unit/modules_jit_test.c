@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "modules/jit.h"
+#include "tests/unit/module_symbol.h"
 
 /* ---- our own memory as a target's ---- */
 

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "modules/jit.h"
+#include "tests/unit/module_symbol.h"
 
 enum { PUBLIC, HIDDEN, DATA, IMPORTED, ABSENT, COUNT, ROUNDS = 3000 };
 

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "modules/internal.h"
+#include "tests/unit/module_symbol.h"
 
 static char directory[] = "/tmp/modules_module_testXXXXXX";
 static struct target *self;

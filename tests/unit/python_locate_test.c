@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "python/locate.h"
+#include "tests/unit/module_symbol.h"
 
 static char directory[] = "/tmp/python_locate_testXXXXXX";
 static struct module_table table;
