@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/sorted.h"
 
 enum { SYMBOLS_LIMIT = 4 << 20, STEP = 1024 };
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS }; /* of a start, to sort by */
 enum { LEA_BYTES = 7, CODE_STEP = 64 << 10, CODE_LIMIT = 256 << 20 };
 
 /* Those without a type may be labels: they count where no function says how long it is. */
@@ -107,29 +109,66 @@ void elf_functions_add_taken(struct elf_functions *functions, const struct memor
 	}
 }
 
-/* Of several at one place the largest comes first, and those of functions. */
-static int compare(const void *left, const void *right)
+/* Sorts `from` into `to` by one digit of the starts; those that have it alike stay in order. */
+static void sort_by_digit(const struct elf_function *from, struct elf_function *to, size_t count,
+			  unsigned shift)
 {
-	const struct elf_function *const a = left, *const b = right;
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->size != b->size)
-		return a->size > b->size ? -1 : 1;
-	return a->kind < b->kind ? -1 : a->kind > b->kind;
+	size_t places[DIGITS] = {0}, place = 0;
+	for (size_t i = 0; i < count; i++)
+		places[from[i].start >> shift & (DIGITS - 1)]++;
+	for (size_t digit = 0; digit < DIGITS; digit++) {
+		const size_t here = places[digit];
+		places[digit] = place;
+		place += here;
+	}
+	for (size_t i = 0; i < count; i++)
+		to[places[from[i].start >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* By their digits, the last one first: there are up to a million, and qsort, which compares them,
+ * takes several times as long. */
+static void sort_by_start(struct elf_functions *functions)
+{
+	const size_t count = functions->count;
+	_cleanup_free_ struct elf_function *spare = alloc_zeroed(count, sizeof(*spare));
+	struct elf_function *from = functions->items, *to = spare;
+	uint64_t differ = 0;
+	for (size_t i = 1; i < count; i++)
+		differ |= from[i].start ^ from[0].start;
+	for (unsigned shift = 0; shift < 64 && differ >> shift; shift += DIGIT_BITS) {
+		struct elf_function *const sorted = to;
+		if (!(differ >> shift & (DIGITS - 1)))
+			continue;
+		sort_by_digit(from, sorted, count, shift);
+		to = from;
+		from = sorted;
+	}
+	if (from != functions->items)
+		memcpy(functions->items, from, count * sizeof(*from));
+}
+
+/* Of several at one place the largest counts, and one of a function. */
+static bool is_better(const struct elf_function *one, const struct elf_function *other)
+{
+	return one->size != other->size ? one->size > other->size : one->kind < other->kind;
 }
 
 void elf_functions_sort(struct elf_functions *functions)
 {
-	size_t kept = 0;
+	struct elf_function *const items = functions->items;
+	size_t kept = 0, next;
 	uint64_t end = 0;
 	if (functions->count)
-		qsort(functions->items, functions->count, sizeof(*functions->items), compare);
-	for (size_t i = 0; i < functions->count; i++) {
-		const struct elf_function item = functions->items[i];
-		if ((kept && functions->items[kept - 1].start == item.start) ||
-		    (!item.size && item.start < end))
+		sort_by_start(functions);
+	for (size_t i = 0; i < functions->count; i = next) {
+		struct elf_function item = items[i];
+		for (next = i + 1; next < functions->count && items[next].start == item.start;
+		     next++)
+			if (is_better(&items[next], &item))
+				item = items[next];
+		if (!item.size && item.start < end)
 			continue;
-		functions->items[kept++] = item;
+		items[kept++] = item;
 		if (item.size && item.start + item.size > end)
 			end = item.start + item.size;
 	}

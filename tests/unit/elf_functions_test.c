@@ -123,6 +123,29 @@ static void code_takes_addresses_of_functions(void **state)
 	elf_functions_release(&functions);
 }
 
+/* Starts that differ in their lowest and their highest bits, each given twice, the better second. */
+static void many_are_put_in_order(void **state)
+{
+	enum { COUNT = 5000 };
+	struct elf_functions functions = {0};
+	uint64_t start = 1;
+	(void)state;
+	for (size_t i = 0; i < COUNT; i++) {
+		start = start * UINT64_C(6364136223846793005) + 1442695040888963407;
+		elf_functions_add_one(&functions,
+				      &(struct elf_function){start, 0, ELF_FUNCTION_LABEL});
+		elf_functions_add_one(&functions,
+				      &(struct elf_function){start, 0, ELF_FUNCTION_SYMBOL});
+	}
+	elf_functions_sort(&functions);
+	assert_int_equal(functions.count, COUNT);
+	for (size_t i = 0; i < COUNT; i++) {
+		assert_int_equal(functions.items[i].kind, ELF_FUNCTION_SYMBOL);
+		assert_true(i == 0 || functions.items[i].start > functions.items[i - 1].start);
+	}
+	elf_functions_release(&functions);
+}
+
 static void what_cannot_be_read_adds_nothing(void **state)
 {
 	const struct bytes file = {{.read = read_bytes}, symbols, 0, sizeof(symbols)};
@@ -145,6 +168,7 @@ int main(void)
 		cmocka_unit_test(symbols_say_where_functions_begin),
 		cmocka_unit_test(pointers_lead_to_functions),
 		cmocka_unit_test(code_takes_addresses_of_functions),
+		cmocka_unit_test(many_are_put_in_order),
 		cmocka_unit_test(what_cannot_be_read_adds_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
