@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/guard.h"
 #include "files/fd_message.h"
 
 enum {
@@ -256,8 +257,8 @@ serve(int socket, broker_handler *handler, broker_closer *closer, void *context)
 	}
 	/* Nobody is left who asks: what is half written is given up. */
 	handler(context, NULL, -1, NULL);
-	/* Who waits in a file system for ever (base/guard.h) shares our descriptors, and to close
-	 * one may be to wait: those that others wait for come first. */
+	/* Who waits in a file system for ever (base/guard.h) shares our descriptors. */
+	guard_close_standard();
 	close_range(0, ~0u, 0);
 	_exit(0);
 }

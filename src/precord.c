@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/file_limit.h"
+#include "base/guard.h"
 #include "base/guardian.h"
 #include "base/log.h"
 #include "base/parser_thread.h"
@@ -125,6 +126,7 @@ static void write_meanwhile(struct recording *recording)
 	}
 	parser_thread_enter_alone();
 	write_here(recording);
+	guard_close_standard();
 	_exit(0);
 }
 
@@ -159,6 +161,7 @@ write_apart(struct recording *recording, pid_t parent, int told)
 	parser_thread_enter_alone();
 	const uint8_t result = (uint8_t)((write_here(recording) ? 0 : NOT_WRITTEN) |
 					 (far_file_unanswered() ? LEFT_UNANSWERED : 0));
+	guard_close_standard(); /* once it has told, it may be killed */
 	if (write(told, &result, sizeof(result)) != sizeof(result))
 		_exit(NOT_WRITTEN);
 	_exit(0);
