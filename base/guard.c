@@ -255,17 +255,27 @@ void guard_release(struct guard *guard)
 	pthread_cond_destroy(&guard->changed);
 }
 
+/* Those that run, and those that are lost; whether anything was not answered. */
+static _Atomic unsigned alive;
+static _Atomic bool unanswered;
+
+void guard_note_unanswered(void)
+{
+	atomic_store(&unanswered, true);
+}
+
 void guard_close_standard(void)
 {
 	close_range(STDIN_FILENO, STDERR_FILENO, 0);
 }
 
+/* One that is left, or is waiting yet for another thread, keeps our descriptors when we end. */
 static void end_standard(void)
 {
-#if !defined(__SANITIZE_ADDRESS__) /* which reports later than this */
+	if (!atomic_load(&alive) && !atomic_load(&unanswered))
+		return;
 	(void)!fflush(NULL);
 	guard_close_standard();
-#endif
 }
 
 static void expect_end(void)
@@ -287,8 +297,11 @@ enum guard_end guard_run(struct guard *guard, uint64_t limit_ns, void (*work)(vo
 	atomic_store(&guard->resting_until_ns, 0);
 	guard->outer_seen_ns = 0;
 	pthread_once(&expected, expect_end);
-	if (!start_host(guard))
+	atomic_fetch_add(&alive, 1);
+	if (!start_host(guard)) {
+		atomic_fetch_sub(&alive, 1);
 		return GUARD_FAILED;
+	}
 	pthread_mutex_lock(&guard->lock);
 	const bool ended = await_end(guard, &killed);
 	pthread_mutex_unlock(&guard->lock);
@@ -298,9 +311,12 @@ enum guard_end guard_run(struct guard *guard, uint64_t limit_ns, void (*work)(vo
 		return GUARD_STUCK;
 	}
 	pthread_join(guard->host, NULL);
+	atomic_fetch_sub(&alive, 1);
 	munmap(guard->stack, STACK_SIZE);
-	if (killed)
+	if (killed) {
+		guard_note_unanswered();
 		return GUARD_STUCK;
+	}
 	return WIFEXITED(guard->status) && WEXITSTATUS(guard->status) == 0 ? GUARD_DONE
 									   : GUARD_FAILED;
 }

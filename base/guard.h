@@ -68,9 +68,10 @@ void guard_wake(struct guard *guard);
  * Lets go of the standard files, which others may read to the end, before a process of ours ends:
  * to end is to wait where a descriptor is open of a file system that does not answer. In a call of
  * its own, as the kernel lets go of what it has closed when the call returns. guard_run sees to it
- * in the process that calls it.
+ * in the process that calls it, where something was not answered: here, or as it is noted.
  */
 void guard_close_standard(void);
+void guard_note_unanswered(void);
 
 /* ---- in the work; without a guard they do nothing ---- */
 

@@ -37,6 +37,7 @@ static const uint64_t LOST_NS = 50000000; /* until one that was killed is left a
 void far_file_note_unanswered(void)
 {
 	atomic_store(&unanswered, true);
+	guard_note_unanswered();
 }
 
 bool far_file_unanswered(void)
