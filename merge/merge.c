@@ -225,6 +225,25 @@ static bool is_fileless(const struct merge *merge, const struct unwind_frame *fr
 	return mapping && (mapping->path[0] != '[' || strncmp(mapping->path, "[anon:", 6) == 0);
 }
 
+static bool has_jit(const struct merge_input *input)
+{
+	struct eval_code *code = input->code;
+	if (code->jit == JIT_UNKNOWN)
+		code->jit = python_runtime_has_jit(input->runtime) ? JIT_PRESENT : JIT_ABSENT;
+	return code->jit == JIT_PRESENT;
+}
+
+/* Its memory was given back before anybody looked. */
+static bool is_gone(const struct merge *merge, const struct unwind_frame *frame)
+{
+	return !module_table_find(merge->input->modules, unwind_frame_site(frame));
+}
+
+static bool may_be_jit(const struct merge *merge, const struct unwind_frame *frame)
+{
+	return is_fileless(merge, frame) || (is_gone(merge, frame) && has_jit(merge->input));
+}
+
 /* Code made at run time that the eval function calls itself, or through other code of the
  * interpreter, is a part of it: CPython's JIT (3.13+). `count`: the frames inside of it. */
 static void hide_jit(struct merge *merge, size_t count)
@@ -232,18 +251,10 @@ static void hide_jit(struct merge *merge, size_t count)
 	struct merged_frame *frames = merge->out->frames;
 	while (count-- > 0 && frames[count].kind == MERGED_NATIVE) {
 		if (!frames[count].hidden &&
-		    !is_fileless(merge, &merge->input->native->frames[frames[count].native]))
+		    !may_be_jit(merge, &merge->input->native->frames[frames[count].native]))
 			break;
 		frames[count].hidden = true;
 	}
-}
-
-static bool has_jit(const struct merge_input *input)
-{
-	struct eval_code *code = input->code;
-	if (code->jit == JIT_UNKNOWN)
-		code->jit = python_runtime_has_jit(input->runtime) ? JIT_PRESENT : JIT_ABSENT;
-	return code->jit == JIT_PRESENT;
 }
 
 /*
@@ -258,8 +269,7 @@ static void hide_gone_code(struct merge *merge)
 	if (merge->out->count != 1 || only->kind != MERGED_NATIVE)
 		return;
 	const struct unwind_frame *frame = &input->native->frames[only->native];
-	only->hidden |= !module_table_find(input->modules, unwind_frame_site(frame)) ||
-			(is_fileless(merge, frame) && has_jit(input));
+	only->hidden |= is_gone(merge, frame) || (is_fileless(merge, frame) && has_jit(input));
 }
 
 /* Code made at run time directly outside of the eval function, or that only leads there: a

@@ -36,7 +36,8 @@ struct jit_code {
 	size_t met_count, met_capacity;
 	struct code_list places; /* value: index of met */
 	bool asked;
-	bool missed; /* code was met that nobody knows */
+	bool of_python; /* CPython's own JIT is at work */
+	bool missed;	/* code was met that nobody knows */
 	uint64_t next_look, next_thorough;
 };
 
@@ -86,25 +87,23 @@ static void look(struct module_table *table)
 	}
 	const uint64_t now = clock_now_ns(), begun = clock_thread_cpu_ns();
 	const bool thorough = now >= jit->next_thorough;
-	bool changed = false;
+	bool changed = perf_map_follow(&jit->map, jit->target);
+	changed |= jit_frames_read(&jit->frames, memory, thorough || jit->missed);
+	/* After the unwind tables: CPython registers an image first. */
 	if (thorough || jit->list.descriptor_count != before ||
 	    jit_list_is_stale(&jit->list, memory))
-		changed = jit_list_read(&jit->list, memory, thorough);
-	changed |= perf_map_follow(&jit->map, jit->target);
-	changed |= jit_frames_read(&jit->frames, memory, thorough || jit->missed);
+		changed |= jit_list_read(&jit->list, memory, thorough);
 	jit->missed = false;
-	if (changed) {
-		forget_met(jit);
-		table->generation++;
-	}
 	const uint64_t idle = IDLE_PARTS * (clock_thread_cpu_ns() - begun);
 	jit->next_look = now + (idle < IDLE_LIMIT_NS ? idle : IDLE_LIMIT_NS);
 	if (thorough)
 		jit->next_thorough = now + THOROUGH_NS;
-	if (changed)
-		log_debug("target",
-			  "code made at run time: %zu images, %zu named functions, %zu FDEs",
-			  jit->list.count, jit->map.ranges.count, jit->frames.ranges.count);
+	if (!changed)
+		return;
+	forget_met(jit);
+	table->generation++;
+	log_debug("target", "code made at run time: %zu images, %zu named functions, %zu FDEs",
+		  jit->list.count, jit->map.ranges.count, jit->frames.ranges.count);
 }
 
 void module_table_follow_jit(struct module_table *table)
@@ -173,6 +172,7 @@ static struct module *make_module(struct module_table *table, const struct jit_i
 				  &error)) {
 		jit->bytes += image->size;
 		jit->modules++;
+		jit->of_python |= image->python;
 	} else {
 		log_debug("target", "code made at run time: %s",
 			  error.message[0] ? error.message : "more than can be kept");
@@ -270,6 +270,10 @@ static struct module *find_module(struct module_table *table, remote_addr addres
 	struct described described = {0};
 	if (!describe(jit, address, &described))
 		return NULL;
+	/* CPython registers its code with both; the newest image says whether it does at all. */
+	if (!described.name[0] && !jit->of_python && jit->list.count > 0)
+		(void)image_module(table, &jit->list.entries[0]);
+	described.python |= !described.name[0] && jit->of_python;
 	*range = described.range;
 	return function_module(table, &described);
 }

@@ -111,7 +111,7 @@ struct jit_entry {
 struct jit_descriptor {
 	remote_addr at;
 	uint64_t state[3]; /* as it was last */
-	size_t relevant;   /* index of the entry registered last; none has it: not known */
+	uint64_t first;	   /* then: hash of the first entry and its image */
 };
 
 enum { JIT_DESCRIPTORS = 16, JIT_ENTRIES = 16384 };

@@ -48,14 +48,14 @@ static uint64_t hash_content(const struct memory_reader *memory, const struct ji
 }
 
 /* Other code may have taken the very memory of what was registered before it, list entry and image:
- * then the descriptor is as it was. */
-static bool is_replaced(const struct jit_list *list, const struct jit_descriptor *descriptor,
-			const struct memory_reader *memory)
+ * then the descriptor is as it was, but not what it leads to first. 0: there is none. */
+static uint64_t hash_first(const struct memory_reader *memory, remote_addr first)
 {
-	if (descriptor->relevant >= list->count)
-		return false;
-	const struct jit_entry *entry = &list->entries[descriptor->relevant];
-	return entry->module && entry->content != hash_content(memory, entry);
+	uint64_t words[4]; /* next, previous, image, size */
+	if (!first || !memory_read(memory, first, words, sizeof(words), NULL))
+		return 0;
+	const struct jit_entry entry = {.image = words[2], .size = words[3]};
+	return hash_pair(hash_bytes(words, sizeof(words)), hash_content(memory, &entry));
 }
 
 bool jit_list_is_stale(const struct jit_list *list, const struct memory_reader *memory)
@@ -66,7 +66,7 @@ bool jit_list_is_stale(const struct jit_list *list, const struct memory_reader *
 		if (!memory_read(memory, descriptor->at, now, sizeof(now), NULL))
 			memset(now, 0, sizeof(now)); /* unloaded */
 		if (memcmp(now, descriptor->state, sizeof(now)) != 0 ||
-		    is_replaced(list, descriptor, memory))
+		    hash_first(memory, now[2]) != descriptor->first)
 			return true;
 	}
 	return false;
@@ -83,7 +83,7 @@ struct reading {
 	struct jit_entry *entries;
 	size_t count, capacity;
 	struct code_list ranges;
-	remote_addr relevant; /* the entry registered last */
+	remote_addr relevant; /* the entry registered last; 0: not told, it may be any */
 	bool changed;
 };
 
@@ -109,7 +109,7 @@ static bool is_unchanged(const struct reading *reading, const struct jit_entry *
 static void look_at_image(struct reading *reading, struct jit_entry *entry)
 {
 	const struct jit_entry *old = find_old(reading, entry);
-	if (old && !reading->thorough && entry->at != reading->relevant) {
+	if (old && !reading->thorough && reading->relevant && entry->at != reading->relevant) {
 		*entry = *old;
 		return;
 	}
@@ -138,18 +138,16 @@ static void add_entry(struct reading *reading, const struct jit_entry *entry)
 	reading->entries[reading->count++] = *entry;
 }
 
-static void follow(struct reading *reading, remote_addr at, struct jit_descriptor *descriptor)
+static void follow(struct reading *reading, remote_addr at)
 {
 	uint32_t known;
 	while (at && reading->count < JIT_ENTRIES && !table_find(&reading->seen, at, 0, &known)) {
-		uint64_t words[4]; /* next, previous, image, size */
+		uint64_t words[4];
 		if (!memory_read(reading->memory, at, words, sizeof(words), NULL))
 			return;
 		table_put(&reading->seen, at, 0, 0);
 		struct jit_entry entry = {.at = at, .image = words[2], .size = words[3]};
 		look_at_image(reading, &entry);
-		if (at == reading->relevant)
-			descriptor->relevant = reading->count;
 		add_entry(reading, &entry);
 		at = words[0];
 	}
@@ -161,11 +159,11 @@ static void read_descriptor(struct reading *reading, struct jit_descriptor *desc
 	if (!memory_read(reading->memory, descriptor->at, state, sizeof(state), NULL))
 		memset(state, 0, sizeof(state));
 	memcpy(descriptor->state, state, sizeof(state));
-	descriptor->relevant = SIZE_MAX;
+	descriptor->first = hash_first(reading->memory, state[2]);
 	if ((uint32_t)state[0] != LIST_VERSION)
 		return;
 	reading->relevant = state[0] >> 32 == LIST_REGISTERED ? state[1] : 0;
-	follow(reading, state[2], descriptor);
+	follow(reading, state[2]);
 }
 
 bool jit_list_read(struct jit_list *list, const struct memory_reader *memory, bool thorough)

@@ -244,6 +244,15 @@ static void the_list_is_followed(void **state)
 	assert_true(jit_list_is_stale(list, &counted));
 	assert_true(jit_list_read(list, &counted, false));
 	assert_null(list->entries[0].module);
+	/* The same, of a JIT that takes back what it said of the newest, as CPython does. */
+	descriptor.relevant = NULL;
+	assert_false(jit_list_read(list, &counted, false));
+	section_of(second, ".text")->sh_addr += 0x100;
+	assert_true(jit_list_is_stale(list, &counted));
+	assert_true(jit_list_read(list, &counted, false));
+	assert_false(jit_list_is_stale(list, &counted));
+	assert_false(code_list_find(&list->ranges, address_of(place) + 0x102, &range));
+	assert_true(code_list_find(&list->ranges, address_of(place) + 0x202, &range));
 	/* Both gone. */
 	descriptor.first = NULL;
 	assert_true(jit_list_read(list, &counted, false));
