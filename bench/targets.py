@@ -193,12 +193,18 @@ class Recording:
         self.process.send_signal(signal.SIGINT)
         return self.finish()
 
-    def finish(self):
-        """Waits for the end, which -d or stop brings."""
+    def wait(self):
+        """For the end, which -d or stop brings."""
         _, status, usage = os.wait4(self.pid, 0)
         self.lasted = time.monotonic() - self.begun
         self.process.returncode = os.waitstatus_to_exitcode(status)
         self.cpu = usage.ru_utime + usage.ru_stime
+        return self
+
+    def finish(self):
+        """Waits for the end, and reads what was written."""
+        if self.process.returncode is None:
+            self.wait()
         with open(os.path.join(self.folder.name, "err"), encoding="utf-8") as file:
             self.told = file.read()
         if self.process.returncode not in (0, 6):
