@@ -24,7 +24,10 @@ static enum run_step add_to_run(struct walk *walk, const struct frame_view *view
 		return RUN_BREAKS;
 	if (!view->is_shim && !dead && !walk_add_frame(walk, view, error))
 		return RUN_BREAKS;
-	const bool ends = (view->is_shim || view->is_entry) && view->previous == outer;
+	/* Without its shim in 3.12: greenlet, where it switches, links it out (expose_frames). */
+	const bool entered =
+		view->is_shim || view->is_entry || walk->layout->chain == CHAIN_CFRAME_SHIM;
+	const bool ends = entered && view->previous == outer;
 	walk_note_view(walk, view, ends, dead);
 	if (ends)
 		return RUN_ENDS;
