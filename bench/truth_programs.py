@@ -130,8 +130,8 @@ PROGRAMS = {program.name: program for program in (
     Learned("threads", "threads_grammar.py", kinds_of=short_thread),
     # What is being switched when the thread is stopped has no stack to show.
     Learned("greenlets", "greenlets_grammar.py", packages=["greenlet"], kinds_of=main_thread,
-            keeps=85),
+            keeps=97),
     Learned("gevent", "greenlets_grammar.py", ["--gevent"], packages=["greenlet", "gevent"],
-            kinds_of=main_thread, keeps=85),
+            kinds_of=main_thread, keeps=97),
     Blas(),
 )}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arrays.h"
 #include "python/walk.h"
 
 enum {
@@ -70,17 +71,6 @@ void frame_cache_free(struct frame_cache *frame_cache)
 }
 
 /* ---- what still holds ---- */
-
-static size_t count_equal(const uint8_t *a, const uint8_t *b, size_t size)
-{
-	enum { BLOCK = 64, BLOCKS = 4096 };
-	size_t same = 0;
-	while (size - same >= BLOCKS && memcmp(a + same, b + same, BLOCKS) == 0)
-		same += BLOCKS;
-	while (size - same >= BLOCK && memcmp(a + same, b + same, BLOCK) == 0)
-		same += BLOCK;
-	return same;
-}
 
 /* Lists of chunks grow and shrink at the newest end. */
 static void compare_chunks(struct walk *walk, struct frame_cache *frame_cache)

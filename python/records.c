@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/arrays.h"
 #include "python/walk.h"
 
 /* ---- 3.11 and 3.12: records, each with its run of frames ---- */
@@ -187,15 +188,6 @@ static bool find_inner(struct walk *walk, remote_addr newest, const struct entry
 	return false;
 }
 
-static void reverse(struct entry_record *records, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		struct entry_record other = records[count - 1 - i];
-		records[count - 1 - i] = records[i];
-		records[i] = other;
-	}
-}
-
 /*
  * The newest record's `previous` cannot be trusted: keeps that record and, from `outer` (the
  * root, when it is the last) inwards, finds the others again in the native frames. How many.
@@ -220,8 +212,8 @@ static size_t rebuild_records(struct walk *walk, size_t kept, const struct entry
 	/* newest, kept - 1 bad ones, tail, found -> newest, found (reversed), tail */
 	struct entry_record *rest = room->records + 1;
 	memmove(rest, room->records + kept, (tail + found) * sizeof(*rest));
-	reverse(rest, tail + found);
-	reverse(rest + found, tail);
+	array_reverse(rest, tail + found, sizeof(*rest));
+	array_reverse(rest + found, tail, sizeof(*rest));
 	room->record_count = 1 + found + tail;
 	room->rebuild.rebuilt += (uint32_t)found;
 	return found;

@@ -12,6 +12,25 @@
 
 /* ---- 3.13: shim frames in one chain ---- */
 
+/* What is outside of it. Before greenlet switches, it links a chain's shims out, and keeps what was
+ * there where a frame object has a frame of its own (TGreenlet.cpp, expose_frames): at the end of
+ * what its type counts, with one local variable. */
+static remote_addr outside_of(struct walk *walk, const struct frame_view *view)
+{
+	const struct python_layout *layout = walk->layout;
+	const remote_addr object = view->object, own = layout->iframe_size - sizeof(remote_addr);
+	remote_addr type, size, kept;
+	struct frame_view shim;
+	struct error ignored;
+	if (view->is_shim || !object ||
+	    !memory_read_u64(walk->memory, object + layout->object_type, &type, NULL) ||
+	    !memory_read_u64(walk->memory, type + layout->type_basicsize, &size, NULL) ||
+	    !memory_read_u64(walk->memory, object + size - own, &kept, NULL) || kept % 8 ||
+	    kept == view->previous || !walk_view_frame(walk, kept, &shim, &ignored))
+		return view->previous;
+	return shim.is_shim && shim.previous == view->previous ? kept : view->previous;
+}
+
 static bool walk_shims(struct walk *walk, struct error *error)
 {
 	struct walk_room *room = walk->room;
@@ -50,7 +69,7 @@ static bool walk_shims(struct walk *walk, struct error *error)
 		}
 		walk_note_view(walk, &view, view.is_shim, false);
 		open = !view.is_shim;
-		address = view.previous;
+		address = outside_of(walk, &view);
 	}
 	return !open || error_set(error, ERROR_TORN, "outermost Python frame has no entry");
 }

@@ -183,7 +183,8 @@ struct walk_mark {
 /* What the walk needs of an _PyInterpreterFrame. */
 struct frame_view {
 	remote_addr address, previous, code, instruction;
-	uint32_t copy; /* which copy of the instructions it runs; 0: the code object's own */
+	remote_addr object; /* its PyFrameObject, where somebody asked for one (3.12+) */
+	uint32_t copy;	    /* which copy of the instructions it runs; 0: the code object's own */
 	uint8_t owner;
 	bool is_entry, is_shim;
 };

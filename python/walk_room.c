@@ -326,6 +326,7 @@ bool walk_view_frame(struct walk *walk, remote_addr address, struct frame_view *
 	view->previous = field_u64(frame, layout->iframe_previous);
 	view->code = field_u64(frame, layout->iframe_code) & ~(remote_addr)layout->tag_mask;
 	view->instruction = field_u64(frame, layout->iframe_instruction);
+	view->object = field_u64(frame, layout->iframe_instruction - sizeof(remote_addr));
 	view->owner = field_u8(frame, layout->iframe_owner);
 	view->copy = layout->iframe_tlbc_index == LAYOUT_ABSENT
 			     ? 0

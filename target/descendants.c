@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "target/descendants.h"
@@ -89,15 +90,6 @@ size_t target_descendants(pid_t pid, pid_t *found, size_t most)
 	return count;
 }
 
-static void reverse(pid_t *pids, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		const pid_t pid = pids[i];
-		pids[i] = pids[count - 1 - i];
-		pids[count - 1 - i] = pid;
-	}
-}
-
 size_t target_process_tree(pid_t pid, pid_t *found, size_t most)
 {
 	size_t count = most ? 1 : 0;
@@ -106,9 +98,9 @@ size_t target_process_tree(pid_t pid, pid_t *found, size_t most)
 	for (size_t i = 0; i < count && count < most; i++) {
 		const size_t all = add_children_of(found[i], found, count, most);
 		/* [those after it][its children] -> [its children][those after it] */
-		reverse(found + i + 1, count - i - 1);
-		reverse(found + count, all - count);
-		reverse(found + i + 1, all - i - 1);
+		array_reverse(found + i + 1, count - i - 1, sizeof(*found));
+		array_reverse(found + count, all - count, sizeof(*found));
+		array_reverse(found + i + 1, all - i - 1, sizeof(*found));
 		count = all;
 	}
 	return count;
