@@ -25,10 +25,9 @@ static enum run_step add_to_run(struct walk *walk, const struct frame_view *view
 		return RUN_BREAKS;
 	if (!view->is_shim && !dead && !walk_add_frame(walk, view, error))
 		return RUN_BREAKS;
-	/* Without its shim in 3.12: greenlet, where it switches, links it out (expose_frames). */
-	const bool entered =
-		view->is_shim || view->is_entry || walk->layout->chain == CHAIN_CFRAME_SHIM;
-	const bool ends = entered && view->previous == outer;
+	/* 3.12: greenlet, where it switches, links the shim out (TGreenlet.cpp, expose_frames). */
+	const bool no_shim = walk->layout->chain == CHAIN_CFRAME_SHIM;
+	const bool ends = (view->is_shim || view->is_entry || no_shim) && view->previous == outer;
 	walk_note_view(walk, view, ends, dead);
 	if (ends)
 		return RUN_ENDS;

@@ -12,23 +12,24 @@
 
 /* ---- 3.13: shim frames in one chain ---- */
 
-/* What is outside of it. Before greenlet switches, it links a chain's shims out, and keeps what was
- * there where a frame object has a frame of its own (TGreenlet.cpp, expose_frames): at the end of
- * what its type counts, with one local variable. */
-static remote_addr outside_of(struct walk *walk, const struct frame_view *view)
+/* What is outside of it. Before greenlet switches, it links all but complete frames out of a chain,
+ * from the innermost on, and keeps the links where frame objects have frames of their own
+ * (TGreenlet.cpp, expose_frames): behind what their type counts, less a frame of one variable. */
+static remote_addr outside_of(struct walk *walk, const struct frame_view *view, bool *exposed)
 {
 	const struct python_layout *layout = walk->layout;
 	const remote_addr object = view->object, own = layout->iframe_size - sizeof(remote_addr);
 	remote_addr type, size, kept;
-	struct frame_view shim;
-	struct error ignored;
-	if (view->is_shim || !object ||
-	    !memory_read_u64(walk->memory, object + layout->object_type, &type, NULL) ||
-	    !memory_read_u64(walk->memory, type + layout->type_basicsize, &size, NULL) ||
-	    !memory_read_u64(walk->memory, object + size - own, &kept, NULL) || kept % 8 ||
-	    kept == view->previous || !walk_view_frame(walk, kept, &shim, &ignored))
+	struct frame_view out;
+	if (view->is_shim || !object || !*exposed)
 		return view->previous;
-	return shim.is_shim && shim.previous == view->previous ? kept : view->previous;
+	*exposed = memory_read_u64(walk->memory, object + layout->object_type, &type, NULL) &&
+		   memory_read_u64(walk->memory, type + layout->type_basicsize, &size, NULL) &&
+		   memory_read_u64(walk->memory, object + size - own, &kept, NULL) &&
+		   (kept == view->previous ||
+		    (kept % 8 == 0 && walk_view_frame(walk, kept, &out, NULL) &&
+		     out.previous == view->previous));
+	return *exposed ? kept : view->previous;
 }
 
 static bool walk_shims(struct walk *walk, struct error *error)
@@ -38,7 +39,7 @@ static bool walk_shims(struct walk *walk, struct error *error)
 	remote_addr address = field_u64(room->tstate, layout->tstate_current_frame), end = 0;
 	struct loop_guard guard = {0};
 	size_t first = 0;
-	bool open = false;
+	bool open = false, exposed = true;
 	if (layout->tstate_base_frame != LAYOUT_ABSENT)
 		end = field_u64(room->tstate, layout->tstate_base_frame);
 	if (address && address != end && !walk_is_linked(walk, address)) {
@@ -69,7 +70,7 @@ static bool walk_shims(struct walk *walk, struct error *error)
 		}
 		walk_note_view(walk, &view, view.is_shim, false);
 		open = !view.is_shim;
-		address = outside_of(walk, &view);
+		address = outside_of(walk, &view, &exposed);
 	}
 	return !open || error_set(error, ERROR_TORN, "outermost Python frame has no entry");
 }
