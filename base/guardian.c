@@ -145,7 +145,7 @@ static bool listen_to_child(void)
 }
 
 /* Blocked, not ignored: to write to a terminal whose foreground it is not is allowed then, too. */
-static void begin_work(pid_t parent, const sigset_t *before)
+static void begin_work(pid_t parent, const sigset_t *before, bool holds)
 {
 	static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
 	sigset_t mask = *before;
@@ -155,6 +155,8 @@ static void begin_work(pid_t parent, const sigset_t *before)
 	setpgid(0, 0);
 	for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
 		sigaddset(&mask, stops[i]);
+	for (size_t i = 0; holds && i < PASSED_ON; i++)
+		sigaddset(&mask, passed_on[i]);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
@@ -186,7 +188,7 @@ bool guardian_begin(const struct guardian_options *options, sigset_t *mask, stru
 	close(told[0]);
 	on_exit(tell_end, NULL);
 	sigaction(SIGCHLD, &before, NULL);
-	begin_work(parent, mask);
+	begin_work(parent, mask, options->holds_signals);
 	return true;
 }
 

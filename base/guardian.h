@@ -19,6 +19,9 @@ struct guardian_options {
 	const char *lost; /* what becomes of the work, for the message */
 	/* What the outer process does while the child begins; NULL: nothing. */
 	void (*meanwhile)(void);
+	/* What is passed on stays blocked in the child: one that comes before its handlers waits.
+	 */
+	bool holds_signals;
 };
 
 /*

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 	struct error error;
 	sigset_t mask;
 	view_json_begin();
-	const struct guardian_options outer = {EXIT_IO, "nothing more is shown", NULL};
+	const struct guardian_options outer = {.status = EXIT_IO, .lost = "nothing more is shown"};
 	if (!guardian_begin(&outer, &mask, &error))
 		return report_error(&error, 0);
 	struct target_cgroup *cgroup = NULL;

@@ -550,8 +550,10 @@ int main(int argc, char **argv)
 	options_parse_precord(argc, argv, &recording.options);
 	options_apply_log(&recording.options, "precord");
 	alloc_set_end_status(failed_status(&recording, EXIT_IO));
-	const struct guardian_options outer = {failed_status(&recording, EXIT_IO),
-					       "nothing more is written", switch_log_expect};
+	const struct guardian_options outer = {.status = failed_status(&recording, EXIT_IO),
+					       .lost = "nothing more is written",
+					       .meanwhile = switch_log_expect,
+					       .holds_signals = true};
 	if (!guardian_begin(&outer, &recording.mask, &error))
 		return failed_status(&recording, report_error(&error, 0));
 	recording.session = report_session_options(&recording.options);
