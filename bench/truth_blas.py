@@ -6,7 +6,9 @@ import re
 
 from harness import Fixture, Skip
 
-CORES = ["PRESCOTT", "NEHALEM", "SANDYBRIDGE", "HASWELL", "ZEN", "SKYLAKEX", "COOPERLAKE", "SAPPHIRERAPIDS"]
+# The kinds of kernels, and what a CPU must have for each.
+CORES = {"PRESCOTT": "pni", "NEHALEM": "sse4_2", "SANDYBRIDGE": "avx", "HASWELL": "avx2", "ZEN": "avx2",
+         "SKYLAKEX": "avx512f", "COOPERLAKE": "avx512_bf16", "SAPPHIRERAPIDS": "amx_bf16"}
 L2_SIZE = "512"     # in virtual machines that do not tell it the kernels for old CPUs crash
 MODULE = {"product": "_multiarray_umath", "solve": "_umath_linalg", "eigh": "_umath_linalg", "svd": "_umath_linalg"}
 # What numpy calls of BLAS and LAPACK; {}: the type.
@@ -29,6 +31,12 @@ OUTER = re.compile(r"^(scipy_)?(cblas_|[sdcz][a-z0-9]+_(64_)?$)")
 STARTUP = re.compile(r"^(__)?clone3?\b|^start_thread\b|^libc\.so|^blas_thread_server")
 
 
+def cores_here():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        flags = re.search(r"^flags\s*: (.*)$", file.read(), re.M)[1].split()
+    return [core for core, flag in CORES.items() if flag in flags]
+
+
 class Blas:
     name, keeps, guessed, torn = "blas", 99.9, 0.1, 0
     lasts = 400         # samples of a process
@@ -36,7 +44,8 @@ class Blas:
     def start(self, interpreter, options, seed):
         if interpreter.name.startswith("debian"):
             raise Skip("its numpy has another BLAS")
-        core = CORES[(seed - options.seed) % len(CORES)]
+        cores = cores_here()
+        core = cores[(seed - options.seed) % len(cores)]
         return Fixture(interpreter, "blas.py", modules=[], path=interpreter.packages("numpy"),
                        environment={"OPENBLAS_NUM_THREADS": "2", "OPENBLAS_L2_SIZE": L2_SIZE,
                                     **options.environment,
