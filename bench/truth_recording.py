@@ -2,6 +2,7 @@
 """Records a program in pieces and judges what came out; keeps the raw samples of what is impossible."""
 import collections
 import json
+import math
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ COUNTED = ("salvaged", "torn", "gone", "dropped", "late", "truncated", "guessed"
 SHORTEST = 0.5         # seconds of a recording
 EMPTY = 20             # recordings in a row without a sample: on a busy machine there may be some
 FEW = 2                # samples that any run may lose
+CHANCE = 4             # standard deviations that a run may lose beyond what is lost in the long run
 SEED_LASTS = 20000     # samples of one process, then the next seed
 
 
@@ -57,8 +59,9 @@ class Recording:
 
     def is_good(self):
         least = 0 if self.options.capture else self.program.keeps
-        few = self.taken() - self.samples <= FEW     # of a short run
-        return self.samples > 0 and self.impossible == 0 and (few or self.kept() >= least) and \
+        usual = self.taken() * (100 - least) / 100
+        lost = self.taken() - self.samples
+        return self.samples > 0 and self.impossible == 0 and lost <= usual + CHANCE * math.sqrt(usual) + FEW and \
             self.counts["guessed"] * 100 <= getattr(self.program, "guessed", 100) * self.taken() and \
             self.counts["torn"] <= getattr(self.program, "torn", self.counts["torn"])
 
