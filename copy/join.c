@@ -50,13 +50,39 @@ static pid_t read_pthread_tid(const struct target *target, uint64_t thread_id)
 	return (pid_t)tid;
 }
 
-/* The layout of struct pthread is private: believe it only if it gives the main thread's id. */
 static bool layout_contains(const pid_t *pthread_tids, size_t count, uint64_t main_tid)
 {
 	for (size_t i = 0; i < count && main_tid; i++)
 		if ((uint64_t)pthread_tids[i] == main_tid)
 			return true;
 	return false;
+}
+
+static bool is_listed(const struct target_thread *living, size_t count, pid_t namespace_tid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (living[i].namespace_tid == namespace_tid)
+			return true;
+	return false;
+}
+
+/* Some, and all of those that have one: who has ended has 0. */
+static bool are_living(const struct target *target, const pid_t *tids, size_t count)
+{
+	enum { ENOUGH = 16 };
+	struct target_thread *living;
+	size_t living_count, found = 0;
+	bool all = true;
+	if (!target_threads(target, &living, &living_count, NULL))
+		return false;
+	for (size_t i = 0; i < count && all && found < ENOUGH; i++) {
+		if (!tids[i])
+			continue;
+		all = is_listed(living, living_count, tids[i]);
+		found++;
+	}
+	free(living);
+	return all && found > 0;
 }
 
 /* Of two states with one kernel id, the one whose pthread_self() another thread has. */
@@ -95,17 +121,34 @@ static void forget_makers_ids(struct join *join, const struct target *target)
 	table_release(&seen);
 }
 
+static bool lacks_native_ids(const struct join *join)
+{
+	for (size_t i = 0; i < join->count; i++)
+		if (!join->threads[i].native_thread_id)
+			return true;
+	return false;
+}
+
 /* True if the thread ids that CPython stores leave a thread out that struct pthread may know. */
 static bool needs_pthread_tids(const struct join *join, uint64_t main_tid)
 {
-	bool all = true, main = false;
+	bool main = false;
 	if (join->method != JOIN_AUTO)
 		return join->method == JOIN_PTHREAD_TID;
-	for (size_t i = 0; i < join->count; i++) {
-		all &= join->threads[i].native_thread_id != 0;
+	for (size_t i = 0; i < join->count; i++)
 		main |= join->threads[i].native_thread_id == main_tid;
-	}
-	return !all || !main;
+	return !main || lacks_native_ids(join);
+}
+
+/*
+ * The layout of struct pthread is private: believe it only if it gives the main thread's id, or
+ * where that has ended, or runs no Python, those of other threads that live.
+ */
+static bool is_believed(const struct join *join, const struct target *target, const pid_t *tids,
+			uint64_t main_tid)
+{
+	return layout_contains(tids, join->count, main_tid) ||
+	       (lacks_native_ids(join) && are_living(target, tids, join->count));
 }
 
 /* struct pthread.tid of each thread; NULL: not needed, or not to be believed. */
@@ -117,7 +160,7 @@ static pid_t *read_pthread_tids(const struct join *join, const struct target *ta
 	pid_t *tids = alloc_zeroed(join->count, sizeof(*tids));
 	for (size_t i = 0; i < join->count; i++)
 		tids[i] = read_pthread_tid(target, join->threads[i].thread_id);
-	if (layout_contains(tids, join->count, main_tid))
+	if (is_believed(join, target, tids, main_tid))
 		return tids;
 	free(tids);
 	return NULL;
