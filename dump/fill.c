@@ -171,12 +171,12 @@ void dump_fill(struct dumper *dumper, struct dump *dump, bool *partial)
 	dump->threads = arena_alloc(&dump->arena, dumper->look_count * sizeof(*dump->threads));
 	for (size_t i = 0; i < dumper->look_count; i++) {
 		struct look *look = &dumper->looks[i];
+		dump->has_gil |= look->facts.has_gil;
 		if (!shown(dumper, look))
 			continue;
 		struct dump_thread *thread = &dump->threads[dump->thread_count++];
 		fill_thread(dumper, resolver, look, dump, thread);
 		*partial |= thread->problem != NULL || thread->activity == THREAD_UNINTERRUPTIBLE;
-		dump->has_gil |= look->facts.has_gil;
 	}
 	*partial |= dumper->unread || far_file_unanswered();
 	dump->debug_problems = resolver_problems(resolver);

@@ -110,6 +110,16 @@ static void copy_times(struct filtering *filtering)
 	filtering->to.timed = true;
 }
 
+/* How many of the samples that are left are repeats, ... nobody knows: no more than there are. */
+static void at_most_samples(struct profile_counts *counts)
+{
+	uint64_t *const parts[] = {&counts->repeats, &counts->salvaged, &counts->guessed,
+				   &counts->truncated};
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (*parts[i] > counts->samples)
+			*parts[i] = counts->samples;
+}
+
 void profile_filter(struct profile *profile, const struct profile_filter *filter)
 {
 	const size_t nodes = profile->node_count, frames = profile->frame_count;
@@ -131,7 +141,8 @@ void profile_filter(struct profile *profile, const struct profile_filter *filter
 	copy_stacks(&filtering);
 	copy_times(&filtering);
 	const uint64_t left_out = profile->counts.samples - filtering.to.counts.samples;
-	filtering.to.counts.asked -= left_out < profile->counts.asked ? left_out : 0;
+	filtering.to.counts.asked -= left_out <= profile->counts.asked ? left_out : 0;
+	at_most_samples(&filtering.to.counts);
 	free(filtering.frames);
 	free(filtering.copies);
 	free(filtering.counts);

@@ -26,7 +26,11 @@ void filters_apply(const struct options *options, struct profile *profile)
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (all[i])
 			regfree(&regexes[i]);
-	if (filter.focus || filter.ignore)
+	if (before && !profile->counts.samples)
+		log_warning(
+			"no samples: none of %llu is of a stack that --focus and --ignore leave",
+			(unsigned long long)before);
+	else if (filter.focus || filter.ignore)
 		log_info("%llu of %llu samples are of such stacks",
 			 (unsigned long long)profile->counts.samples, (unsigned long long)before);
 }

@@ -75,7 +75,7 @@ static const struct argp_option general_options[] = {
 /* Of commands that write profiles. */
 static const struct argp_option profile_options[] = {
 	{ "output", 'o', "FILE", 0, "Write the profile there, the format by the suffix"
-	  " (repeatable; - is stdout); default: a flame graph named CMD-PID-TIME.svg", 1 },
+	  " (repeatable; - is stdout); precord's default: a flame graph named CMD-PID-TIME.svg", 1 },
 	{ "format", 'f', "FORMAT", 0, "svg, html, folded, json, jsonl, speedscope, pprof, firefox, trace, cpuprofile or markdown, "
 	  "whatever the suffix says", 1 },
 	{ "open", KEY_OPEN, NULL, 0, "Show what was written in a browser: the first SVG, HTML, or"

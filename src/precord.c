@@ -70,6 +70,7 @@ static bool write_here(struct recording *recording)
 		report_error(&error, 0);
 		return false;
 	}
+	const bool none = profile.counts.samples == 0;
 	filters_apply(&recording->options, &profile);
 	const bool well = write_each(recording, &profile);
 	if (profile.debug_problems)
@@ -77,7 +78,7 @@ static bool write_here(struct recording *recording)
 	if (profile.timeline.lost)
 		log_warning("%llu samples have no time: there are too many",
 			    (unsigned long long)profile.timeline.lost);
-	if (profile.counts.samples == 0)
+	if (none)
 		recording_report_no_samples(recording, &profile.counts);
 	profile_release(&profile);
 	return well;

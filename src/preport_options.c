@@ -17,7 +17,7 @@ static const struct argp_option options_table[] = {
 	{ "diff", KEY_DIFF, NULL, 0, "Of two profiles, how the second one differs from the first,"
 	  " as shares of all samples: .svg, .html, .md or .folded", 2 },
 	{ "fail-above", KEY_FAIL_ABOVE, "PCT", 0, "With --diff: exit with 1 when the share of a"
-	  " function has grown by more points, and by more than chance explains", 2 },
+	  " function, without what it calls, has grown by more points, and by more than chance explains", 2 },
 	{ "map", KEY_MAP, "FROM=TO", 0, "Sources in the folder FROM are in TO (repeatable)", 2 },
 	{ "internals", KEY_INTERNALS, NULL, 0, "Of raw samples, keep the interpreter's own frames", 2 },
 	{ "symbols", KEY_SYMBOLS, "DIR", 0, "Of raw samples, look programs, libraries and debug files"

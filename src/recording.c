@@ -118,6 +118,22 @@ void recording_report_written(const struct recording *recording, const char *out
 	strbuf_release(&more);
 }
 
+/* None was asked. */
+static void report_nothing_to_sample(const struct options *options, bool no_tick)
+{
+	const char *python = options->stacks.native ? "" : "Python ";
+	if (no_tick)
+		log_warning("no samples: the first was due after %g s; a higher rate (-r) may help",
+			    1 / options->rate);
+	else if (options->stacks.gil)
+		log_warning("no samples: no thread held the GIL");
+	else if (options->mode == MODE_WALL)
+		log_warning("no samples: there was no %sthread", python);
+	else
+		log_warning("no samples: no %sthread was running; -i counts idle threads, too",
+			    python);
+}
+
 /* All that came to be decoded were torn, if any was. */
 void recording_report_no_samples(const struct recording *recording,
 				 const struct profile_counts *counts)
@@ -149,8 +165,7 @@ void recording_report_no_samples(const struct recording *recording,
 			    grouped(causes[most].count, count), grouped(counts->asked, asked),
 			    causes[most].what, causes[most].hint);
 	else
-		log_warning("no samples: no %sthread was running; -i counts idle threads, too",
-			    options->stacks.native ? "" : "Python ");
+		report_nothing_to_sample(options, counts->ticks == 0);
 }
 
 bool recording_has_no_python(const struct recording *recording,
