@@ -72,7 +72,7 @@ static void finish(struct capture *capture, enum capture_record type)
 }
 
 /* As of now. */
-static void put_made(struct capture *capture)
+static void put_made(struct capture *capture, const struct capture_pace *pace)
 {
 	char host[HOST_NAME_MAX + 1] = "";
 	struct timespec now;
@@ -81,10 +81,13 @@ static void put_made(struct capture *capture)
 	put_u64(capture, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 	put_text(capture, host);
 	put_text(capture, VERSION);
+	put_u64(capture, pace->period_ns);
+	put_text(capture, pace->mode);
 	finish(capture, CAPTURE_MADE);
 }
 
-bool capture_open(const char *path, struct capture **result, struct error *error)
+bool capture_open(const char *path, const struct capture_pace *pace, struct capture **result,
+		  struct error *error)
 {
 	struct new_file place;
 	if (!new_file_open(&place, path, error))
@@ -107,7 +110,7 @@ bool capture_open(const char *path, struct capture **result, struct error *error
 	strbuf_init(&capture->record);
 	if (gzwrite(file, CAPTURE_MAGIC, sizeof(CAPTURE_MAGIC) - 1) <= 0)
 		capture->failed = true;
-	put_made(capture);
+	put_made(capture, pace);
 	*result = capture;
 	return true;
 }
@@ -315,9 +318,10 @@ void capture_thread(struct capture *capture, pid_t tid, const char *name)
 	finish(capture, CAPTURE_THREAD);
 }
 
-void capture_repeat(struct capture *capture, pid_t tid)
+void capture_repeat(struct capture *capture, pid_t tid, uint64_t time_ns)
 {
 	put_u32(capture, (uint32_t)tid);
+	put_u64(capture, time_ns);
 	finish(capture, CAPTURE_REPEAT);
 }
 

@@ -19,8 +19,15 @@
 
 struct capture;
 
-/* Raw samples into a file, from which record/replay.c decodes them again. */
-bool MUST_CHECK capture_open(const char *path, struct capture **capture, struct error *error);
+/* Of all of a recording's samples. */
+struct capture_pace {
+	uint64_t period_ns; /* from tick to tick */
+	const char *mode;   /* of the profile: which threads count */
+};
+
+/* Raw samples into a file, from which replay/replay.c decodes them again. */
+bool MUST_CHECK capture_open(const char *path, const struct capture_pace *pace,
+			     struct capture **capture, struct error *error);
 /* Unless they are as they were the last time. What is read of these modules from now on is written
  * at the end: they have to live as long. */
 void capture_modules(struct capture *capture, struct module_table *modules);
@@ -31,7 +38,8 @@ void capture_jit(struct capture *capture, const struct module_table *modules);
 void capture_runtime(struct capture *capture, const struct raw_sample *memory);
 void capture_thread(struct capture *capture, pid_t tid, const char *name);
 void capture_sample(struct capture *capture, const struct raw_sample *raw);
-void capture_repeat(struct capture *capture, pid_t tid);
+/* At time_ns (CLOCK_MONOTONIC) the thread had not run since its last sample. */
+void capture_repeat(struct capture *capture, pid_t tid, uint64_t time_ns);
 /* For code of no file: what is read by it is written with the next sample. */
 const struct memory_reader *capture_code(struct capture *capture, const struct memory_reader *live);
 bool MUST_CHECK capture_close(struct capture *capture, struct error *error);

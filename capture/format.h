@@ -19,7 +19,7 @@ enum capture_record {
 	CAPTURE_RUNTIME,     /* the memory that python_runtime_open reads */
 	CAPTURE_THREAD,	     /* u32 tid, string: what -t shows for it */
 	CAPTURE_SAMPLE,	     /* of version 2: with its ranges as they are */
-	CAPTURE_REPEAT,	     /* u32 tid: the thread has not run since its last sample */
+	CAPTURE_REPEAT,	     /* u32 tid, u64 time: the thread has not run since its last sample */
 	CAPTURE_END,	     /* nothing is missing */
 	CAPTURE_JIT,	     /* code made at run time that was met since the last such record */
 	CAPTURE_IMAGE,	     /* of one module: what was read of its file */

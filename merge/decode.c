@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "profile/timeline.h"
 
 struct decoder *decoder_new(const struct decode_options *options,
 			    const struct decoder_source *source, struct interner *strings)
@@ -504,4 +505,13 @@ void merge_decode(struct decoder *decoder, const struct raw_sample *raw, struct 
 	run_passes(decoder, &decoding);
 	if (decoding.suspects_leaf)
 		retry_without_leaf(decoder, raw, decoded);
+}
+
+uint32_t merge_sample_flags(const struct raw_sample *raw, const struct decoded *decoded)
+{
+	return (decoded->holds_gil ? SAMPLE_HOLDS_GIL : 0) |
+	       (decoded->waits_for_gil ? SAMPLE_WAITS_FOR_GIL : 0) |
+	       (raw->stopped || raw->wait.running ? 0 : SAMPLE_IDLE) |
+	       (decoded->gc_running ? SAMPLE_GC : 0) | (decoded->salvaged ? SAMPLE_SALVAGED : 0) |
+	       (decoded->guessed ? SAMPLE_GUESSED : 0);
 }

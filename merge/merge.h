@@ -93,4 +93,7 @@ struct unwinder *decoder_unwinder(struct decoder *decoder);
 
 void merge_decode(struct decoder *decoder, const struct raw_sample *raw, struct decoded *decoded);
 
+/* enum sample_flag of a sample that was decoded. */
+uint32_t merge_sample_flags(const struct raw_sample *raw, const struct decoded *decoded);
+
 #endif

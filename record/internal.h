@@ -28,6 +28,7 @@ struct thread_tally {
 	enum last_sample last; /* what became of its last sample ... */
 	uint32_t last_node;    /* ... where that ended in the call tree ... */
 	uint64_t last_leaf;    /* ... with that inside of it; or NO_LEAF */
+	bool last_native;      /* ... in native code */
 	uint32_t root_frame;   /* with -t */
 	size_t root;	       /* its number among them */
 	uint32_t timeline;     /* its number in the timeline; TIMELINE_NONE at first */

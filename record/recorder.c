@@ -182,12 +182,22 @@ static bool make_event_fd(struct recorder *recorder, struct error *error)
 	       error_set_errno(error, errno, "cannot make an event descriptor");
 }
 
+static const char *mode_name(const struct session_options *options)
+{
+	return options->gil_only ? "gil"
+	       : options->cpu	 ? "cpu"
+	       : options->wall	 ? "wall"
+				 : "running";
+}
+
 static bool start_capture(struct recorder *recorder, struct error *error)
 {
 	struct capture *capture;
 	if (!recorder->options.capture)
 		return true;
-	if (!capture_open(recorder->options.capture, &capture, error))
+	const struct capture_pace pace = {(uint64_t)(1e9 / recorder->options.rate),
+					  mode_name(&recorder->options)};
+	if (!capture_open(recorder->options.capture, &pace, &capture, error))
 		return false;
 	process_set_capture(recorder->processes.places[0], capture);
 	return true;
@@ -309,10 +319,7 @@ static void describe(struct recorder *recorder, struct profile *profile)
 	gather_counts(recorder, &profile->counts);
 	profile->command_line = intern_text(recorder->strings, target_command_line(first));
 	profile->python_version = python_version(recorder);
-	profile->mode = recorder->options.gil_only ? "gil"
-			: recorder->options.cpu	   ? "cpu"
-			: recorder->options.wall   ? "wall"
-						   : "running";
+	profile->mode = mode_name(&recorder->options);
 	profile->event = "clock";
 	profile->host = host_name(recorder->strings);
 	profile->version = VERSION;

@@ -206,15 +206,6 @@ static void name_thread(struct recorder *recorder, struct watched_thread *watche
 		capture_thread(process->capture, watched->copy.tid, name);
 }
 
-static uint32_t flags_of(const struct raw_sample *raw, const struct decoded *decoded)
-{
-	return (decoded->holds_gil ? SAMPLE_HOLDS_GIL : 0) |
-	       (decoded->waits_for_gil ? SAMPLE_WAITS_FOR_GIL : 0) |
-	       (raw->stopped || raw->wait.running ? 0 : SAMPLE_IDLE) |
-	       (decoded->gc_running ? SAMPLE_GC : 0) | (decoded->salvaged ? SAMPLE_SALVAGED : 0) |
-	       (decoded->guessed ? SAMPLE_GUESSED : 0);
-}
-
 /* A clock reading as the timeline has it. */
 static uint64_t since_start(const struct recorder *recorder, uint64_t time_ns)
 {
@@ -246,7 +237,7 @@ static void time_sample(struct recorder *recorder, struct watched_thread *watche
 		decoded->known_to_python;
 	if (count)
 		time_samples(watched, count, since_start(recorder, raw->time_ns),
-			     flags_of(raw, decoded));
+			     merge_sample_flags(raw, decoded));
 }
 
 /* Where the thread's last sample ended. */
@@ -282,6 +273,7 @@ static void count_sample(struct recorder *recorder, struct watched_thread *watch
 	watched->tally.last_node =
 		profile_add(&found->raw, stack - roots, decoded->stack_count + roots, 0);
 	watched->tally.last_leaf = decoded->leaf;
+	watched->tally.last_native = decoded->native_leaf;
 	count_last(watched, count);
 }
 
@@ -419,14 +411,16 @@ static void repeat(struct recorder *recorder, const struct watched_thread *watch
 		count_lost(recorder, watched->tally.last, ticks);
 		return;
 	}
-	for (uint64_t i = 0; i < ticks && process->capture; i++)
-		capture_repeat(process->capture, watched->copy.tid);
+	for (uint64_t i = ticks; i-- > 0 && process->capture;)
+		capture_repeat(process->capture, watched->copy.tid,
+			       last_ns - (uint64_t)((double)i * 1e9 / recorder->options.rate));
 	if (recorder->options.cpu) { /* it has used nothing */
 		count_lost(recorder, LAST_LEFT_OUT, ticks);
 		return;
 	}
 	recorder->counted.counts.samples += ticks;
 	recorder->counted.counts.repeats += ticks;
+	recorder->counted.counts.native_samples += watched->tally.last_native ? ticks : 0;
 	count_last(watched, ticks);
 	if (process->found.raw.timed)
 		timeline_repeat(&process->found.raw.timeline, watched->tally.timeline, ticks,
@@ -444,6 +438,7 @@ static void settle_cpu_time(struct recorder *recorder, struct watched_thread *wa
 	if (periods == 0)
 		return;
 	recorder->counted.counts.samples += periods;
+	recorder->counted.counts.native_samples += tally->last_native ? periods : 0;
 	recorder->counted.left_out -= periods;
 	recorder->counted.counts.squares += periods * periods;
 	count_last(watched, periods);

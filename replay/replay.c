@@ -17,6 +17,8 @@
 #include "capture/capture.h"
 #include "capture/format.h"
 #include "merge/merge.h"
+#include "replay/raw_record.h"
+#include "replay/threads.h"
 
 struct replay {
 	struct capture_reader file;
@@ -35,13 +37,8 @@ struct replay {
 	size_t image_count, image_capacity;
 	struct code_log code;
 	size_t block_count;
-	struct table threads; /* tid -> index in stacks */
-	struct thread_stack {
-		uint32_t *ids;
-		size_t count, capacity;
-		size_t root; /* its number among the roots */
-	} * stacks;
-	size_t stack_count, stack_capacity;
+	struct replay_threads threads;
+	bool gil_only; /* only the thread that holds the GIL counted */
 };
 
 static const char *get_text(struct replay *replay)
@@ -49,16 +46,6 @@ static const char *get_text(struct replay *replay)
 	size_t size;
 	const void *bytes = capture_get_bytes(&replay->file, &size);
 	return intern_bytes(replay->strings, bytes, size);
-}
-
-static void get_struct(struct replay *replay, void *value, size_t size)
-{
-	size_t got;
-	const void *bytes = capture_get_bytes(&replay->file, &got);
-	if (got == size)
-		memcpy(value, bytes, size);
-	else
-		replay->file.overrun = true;
 }
 
 static bool cut_short(const struct replay *replay, struct error *error)
@@ -79,6 +66,26 @@ static const char *get_name(struct replay *replay)
 	return intern_bytes(replay->strings, clean.text, clean.size);
 }
 
+/* How often it was sampled, and what counted; of older files neither is known. */
+static bool read_pace(struct replay *replay, struct error *error)
+{
+	struct profile *tree = &replay->tree;
+	if (replay->file.at == replay->file.size)
+		return true;
+	const uint64_t period_ns = capture_get(&replay->file, 8);
+	const char *mode = get_name(replay);
+	if (replay->file.overrun || !mode)
+		return cut_short(replay, error);
+	tree->rate = period_ns ? 1e9 / (double)period_ns : 0;
+	tree->mode = *mode ? mode : NULL;
+	replay->gil_only = strcmp(mode, "gil") == 0;
+	if (replay->options.timed && tree->rate > 0 && !tree->timed) {
+		profile_time(tree);
+		timeline_process(&tree->timeline, &(struct profile_process){.command_line = ""});
+	}
+	return true;
+}
+
 /* What follows is of a later version. */
 static bool read_made(struct replay *replay, struct error *error)
 {
@@ -89,7 +96,7 @@ static bool read_made(struct replay *replay, struct error *error)
 		return cut_short(replay, error);
 	tree->host = *host ? host : NULL;
 	tree->version = *version ? version : NULL;
-	return true;
+	return read_pace(replay, error);
 }
 
 /* ---- modules ---- */
@@ -333,126 +340,84 @@ static bool read_jit(struct replay *replay, struct error *error)
 
 /* ---- samples ---- */
 
-static bool read_ranges(struct replay *replay, struct error *error)
-{
-	uint64_t spans = capture_get(&replay->file, 4);
-	uint64_t count = capture_get(&replay->file, 4);
-	for (uint64_t i = 0; i < count && !replay->file.overrun; i++) {
-		remote_addr address = capture_get(&replay->file, 8);
-		size_t size;
-		const void *bytes = capture_get_bytes(&replay->file, &size);
-		uint8_t *copy = i < spans ? raw_sample_add_span(replay->raw, address, size)
-					  : raw_sample_add(replay->raw, address, size);
-		if (!copy)
-			return cut_short(replay, error);
-		memcpy(copy, bytes, size);
-	}
-	return !replay->file.overrun || cut_short(replay, error);
-}
-
 static bool read_runtime(struct replay *replay, struct error *error)
 {
 	raw_sample_reset(replay->raw);
-	return read_ranges(replay, error) &&
+	return raw_record_ranges(&replay->file, replay->raw, error) &&
 	       decoder_open_python(replay->decoder, &replay->raw->reader, error);
 }
 
-static struct thread_stack *stack_of(struct replay *replay, pid_t tid)
-{
-	uint32_t index;
-	if (table_find(&replay->threads, (uint64_t)tid, 0, &index))
-		return &replay->stacks[index];
-	replay->stacks = alloc_room(replay->stacks, &replay->stack_capacity,
-				    replay->stack_count + 1, sizeof(*replay->stacks));
-	index = (uint32_t)replay->stack_count++;
-	replay->stacks[index] = (struct thread_stack){.root = NO_ROOT};
-	table_put(&replay->threads, (uint64_t)tid, 0, index);
-	return &replay->stacks[index];
-}
-
-static void count(struct replay *replay, const struct thread_stack *stack)
-{
-	replay->counts.samples++;
-	profile_add(&replay->tree, stack->ids, stack->count, 1);
-}
-
-static void read_native(struct replay *replay)
-{
-	struct raw_sample *raw = replay->raw;
-	raw->has_native = capture_get(&replay->file, 1);
-	raw->native.end = (enum unwind_end)capture_get(&replay->file, 4);
-	size_t size;
-	const void *frames = capture_get_bytes(&replay->file, &size);
-	size_t number = size / sizeof(*raw->native.frames);
-	raw->native.frames = alloc_room(raw->native.frames, &raw->native.capacity, number + 1,
-					sizeof(*raw->native.frames));
-	memcpy(raw->native.frames, frames, number * sizeof(*raw->native.frames));
-	raw->native.count = number;
-}
-
-static bool read_raw(struct replay *replay, uint32_t type, struct error *error)
-{
-	struct raw_sample *raw = replay->raw;
-	raw_sample_reset(raw);
-	raw->tid = (pid_t)capture_get(&replay->file, 4);
-	raw->time_ns = capture_get(&replay->file, 8);
-	get_struct(replay, &raw->registers, sizeof(raw->registers));
-	raw->stopped = capture_get(&replay->file, 1);
-	raw->who.maybe_python = capture_get(&replay->file, 1);
-	raw->store.brings_codes = true;
-	get_struct(replay, &raw->wait, sizeof(raw->wait));
-	snprintf(raw->kernel, sizeof(raw->kernel), "%s", get_text(replay));
-	if (capture_get(&replay->file, 1))
-		raw->runtime = decoder_runtime(replay->decoder);
-	raw->who.tstate_count = (uint32_t)capture_get(&replay->file, 4);
-	if (raw->who.tstate_count > RAW_MAX_TSTATES)
-		return cut_short(replay, error);
-	for (uint32_t i = 0; i < raw->who.tstate_count; i++) {
-		const uint64_t state = capture_get(&replay->file, 8);
-		raw->who.tstates[i] = state & ~UINT64_C(1);
-		raw->who.claimed |= (state & 1) << i;
-	}
-	raw->who.thread_id = capture_get(&replay->file, 8);
-	raw->who.namespace_tid = (pid_t)capture_get(&replay->file, 4);
-	read_native(replay);
-	if (type == CAPTURE_SAMPLE)
-		return read_ranges(replay, error);
-	return line_memory_read(&replay->lines, &replay->file, raw) || cut_short(replay, error);
-}
-
 /* name NULL: as it was, or not known. */
-static uint32_t root_frame(struct replay *replay, pid_t tid, const char *name)
+static uint32_t root_frame(struct replay *replay, struct replay_thread *thread, const char *name)
 {
-	struct thread_stack *stack = stack_of(replay, tid);
-	if (name || stack->root == NO_ROOT)
+	if (name || thread->root == NO_ROOT)
 		return thread_roots_name(&replay->roots, decoder_frames(replay->decoder),
-					 replay->strings, &stack->root, tid,
+					 replay->strings, &thread->root, thread->tid,
 					 name ? name : intern_text(replay->strings, "?"));
-	return replay->roots.roots[stack->root].frame;
+	return replay->roots.roots[thread->root].frame;
+}
+
+static void read_thread(struct replay *replay)
+{
+	struct replay_thread *thread =
+		replay_thread_of(&replay->threads, (pid_t)capture_get(&replay->file, 4));
+	const char *name = get_text(replay);
+	root_frame(replay, thread, name);
+	replay_thread_name(thread, &replay->tree, name);
+}
+
+/* Of a thread that counts; false: what it does is not kept, nor counted as lost. */
+static bool is_wanted(const struct replay *replay, const struct decoded *decoded)
+{
+	if (replay->gil_only && !decoded->holds_gil)
+		return false;
+	return decoded->known_to_python || replay->options.native_threads;
 }
 
 static void decode(struct replay *replay)
 {
+	const struct raw_sample *raw = replay->raw;
+	struct replay_thread *thread = replay_thread_of(&replay->threads, raw->tid);
+	struct profile_counts *counts = &replay->counts;
 	struct decoded decoded;
-	merge_decode(replay->decoder, replay->raw, &decoded);
+	merge_decode(replay->decoder, raw, &decoded);
+	thread->count = 0;
 	if (decoded.result != DECODE_OK) {
-		replay->counts.torn += decoded.result == DECODE_TORN;
+		counts->torn += decoded.result == DECODE_TORN;
 		return;
 	}
-	replay->counts.salvaged += decoded.salvaged;
-	replay->counts.guessed += decoded.guessed;
-	replay->counts.truncated += decoded.truncated;
-	if (!decoded.known_to_python && !replay->options.native_threads)
+	if (!is_wanted(replay, &decoded))
 		return;
-	struct thread_stack *stack = stack_of(replay, replay->raw->tid);
-	stack->ids = alloc_room(stack->ids, &stack->capacity, decoded.stack_count + 1,
-				sizeof(*stack->ids));
-	stack->count = 0;
+	counts->salvaged += decoded.salvaged;
+	counts->guessed += decoded.guessed;
+	counts->truncated += decoded.truncated;
+	thread->known_to_python = decoded.known_to_python;
+	thread->native_leaf = decoded.native_leaf;
+	thread->ids = alloc_room(thread->ids, &thread->capacity, decoded.stack_count + 1,
+				 sizeof(*thread->ids));
 	if (replay->options.by_thread)
-		stack->ids[stack->count++] = root_frame(replay, replay->raw->tid, NULL);
-	memcpy(stack->ids + stack->count, decoded.stack, decoded.stack_count * sizeof(*stack->ids));
-	stack->count += decoded.stack_count;
-	count(replay, stack);
+		thread->ids[thread->count++] = root_frame(replay, thread, NULL);
+	memcpy(thread->ids + thread->count, decoded.stack,
+	       decoded.stack_count * sizeof(*thread->ids));
+	thread->count += decoded.stack_count;
+	replay_thread_count(&replay->threads, thread, &replay->tree, raw->time_ns,
+			    merge_sample_flags(raw, &decoded));
+	counts->samples++;
+	counts->native_samples += thread->native_leaf;
+}
+
+static void repeat(struct replay *replay)
+{
+	struct replay_thread *thread =
+		replay_thread_of(&replay->threads, (pid_t)capture_get(&replay->file, 4));
+	const bool has_time = replay->file.at < replay->file.size; /* older files have none */
+	const uint64_t time_ns = has_time ? capture_get(&replay->file, 8) : 0;
+	if (thread->count == 0)
+		return;
+	replay_thread_repeat(&replay->threads, thread, &replay->tree, time_ns);
+	replay->counts.samples++;
+	replay->counts.repeats++;
+	replay->counts.native_samples += thread->native_leaf;
 }
 
 /* ---- the file ---- */
@@ -474,24 +439,19 @@ static bool follow_record(struct replay *replay, uint32_t type, struct error *er
 	case CAPTURE_NAMES:
 	case CAPTURE_SYMBOLS:
 		return true; /* was read before */
-	case CAPTURE_THREAD: {
-		const pid_t tid = (pid_t)capture_get(&replay->file, 4);
-		root_frame(replay, tid, get_text(replay));
+	case CAPTURE_THREAD:
+		read_thread(replay);
 		return true;
-	}
 	case CAPTURE_SAMPLE:
 	case CAPTURE_LINES:
-		if (!read_raw(replay, type, error))
+		if (!raw_record_read(&replay->file, &replay->lines,
+				     decoder_runtime(replay->decoder), replay->raw, error))
 			return false;
 		decode(replay);
 		return true;
-	case CAPTURE_REPEAT: {
-		const struct thread_stack *stack =
-			stack_of(replay, (pid_t)capture_get(&replay->file, 4));
-		if (stack->count > 0)
-			count(replay, stack);
+	case CAPTURE_REPEAT:
+		repeat(replay);
 		return true;
-	}
 	default:
 		return cut_short(replay, error);
 	}
@@ -537,12 +497,17 @@ static void name_all(struct replay *replay, struct profile *profile)
 	thread_roots_show(&replay->roots, decoder_frames(replay->decoder), replay->strings,
 			  replay->options.by_thread);
 	resolver_run(resolver, decoder_frames(replay->decoder));
+	if (replay->tree.timed)
+		replay->tree.timeline.processes[0].python_version = python_version(replay);
 	profile_init(profile, replay->strings);
 	resolver_profile(resolver, decoder_frames(replay->decoder), &replay->tree, profile);
 	profile->counts = replay->counts;
 	profile->debug_problems = resolver_problems(resolver);
 	profile->native = replay->options.native;
-	profile->mode = "replay";
+	profile->counts.threads = replay->threads.count;
+	profile->counts.asked = profile->counts.samples + profile->counts.torn;
+	profile->mode = replay->tree.mode ? replay->tree.mode : "replay";
+	profile->rate = replay->tree.rate;
 	profile->command_line = "";
 	profile->python_version = python_version(replay);
 	profile->host = replay->tree.host;
@@ -555,11 +520,8 @@ static void release(struct replay *replay)
 {
 	capture_reader_close(&replay->file);
 	line_memory_release(&replay->lines);
-	for (size_t i = 0; i < replay->stack_count; i++)
-		free(replay->stacks[i].ids);
-	free(replay->stacks);
+	replay_threads_release(&replay->threads);
 	table_release(&replay->modules);
-	table_release(&replay->threads);
 	table_release(&replay->records);
 	for (size_t i = 0; i < replay->image_count; i++)
 		module_record_free(replay->images[i]);
