@@ -53,17 +53,21 @@ static bool cut_short(const struct replay *replay, struct error *error)
 	return capture_damaged(&replay->file, error);
 }
 
+/* To be shown. */
+static const char *intern_clean(struct replay *replay, const void *bytes, size_t size)
+{
+	struct strbuf _cleanup_strbuf_ clean;
+	strbuf_init(&clean);
+	utf8_add_clean(&clean, bytes, size);
+	return intern_bytes(replay->strings, clean.text, clean.size);
+}
+
 /* A name, clean; "": none. NULL: it is too long for one. */
 static const char *get_name(struct replay *replay)
 {
 	size_t size;
 	const void *bytes = capture_get_bytes(&replay->file, &size);
-	struct strbuf _cleanup_strbuf_ clean;
-	strbuf_init(&clean);
-	if (size > CAPTURE_MAX_NAME)
-		return NULL;
-	utf8_add_clean(&clean, bytes, size);
-	return intern_bytes(replay->strings, clean.text, clean.size);
+	return size > CAPTURE_MAX_NAME ? NULL : intern_clean(replay, bytes, size);
 }
 
 /* How often it was sampled, and what counted; of older files neither is known. */
@@ -361,7 +365,9 @@ static void read_thread(struct replay *replay)
 {
 	struct replay_thread *thread =
 		replay_thread_of(&replay->threads, (pid_t)capture_get(&replay->file, 4));
-	const char *name = get_text(replay);
+	size_t size;
+	const void *bytes = capture_get_bytes(&replay->file, &size);
+	const char *name = intern_clean(replay, bytes, size);
 	root_frame(replay, thread, name);
 	replay_thread_name(thread, &replay->tree, name);
 }
