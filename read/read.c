@@ -47,7 +47,8 @@ static bool read_as(struct reading *reading, enum read_kind kind, struct error *
 	case READ_CAPTURE:
 		break;
 	}
-	return error_set(error, ERROR_UNSUPPORTED, "%.120s: raw samples, which must be replayed",
+	return error_set(error, ERROR_UNSUPPORTED,
+			 "%.120s: raw samples, which are read twice: give the file",
 			 reading->input->name);
 }
 
