@@ -241,11 +241,15 @@ static void time_sample(struct recorder *recorder, struct watched_thread *watche
 }
 
 /* Where the thread's last sample ended. */
-static void count_last(const struct watched_thread *watched, uint64_t samples)
+static void count_last(struct recorder *recorder, const struct watched_thread *watched,
+		       uint64_t samples)
 {
+	struct profile_counts *counts = &recorder->counted.counts;
 	struct findings *found = &watched->process->found;
 	if (samples == 0)
 		return;
+	counts->samples += samples;
+	counts->native_samples += watched->tally.last_native ? samples : 0;
 	if (watched->tally.last_leaf != NO_LEAF)
 		leaves_add(&found->leaves, watched->tally.last_node, watched->tally.last_leaf,
 			   samples);
@@ -260,12 +264,10 @@ static void count_sample(struct recorder *recorder, struct watched_thread *watch
 	struct findings *found = &watched->process->found;
 	uint32_t *stack = decoded->stack;
 	size_t roots = 0;
-	counts->samples += count;
 	counts->salvaged += decoded->salvaged ? count : 0;
 	counts->truncated += decoded->truncated ? count : 0;
 	counts->guessed += decoded->guessed ? count : 0;
 	counts->contradictions += decoded->contradiction ? count : 0;
-	counts->native_samples += decoded->native_leaf ? count : 0;
 	if (recorder->options.by_thread)
 		*(stack - ++roots) = watched->tally.root_frame;
 	if (recorder->processes.rooted)
@@ -274,7 +276,7 @@ static void count_sample(struct recorder *recorder, struct watched_thread *watch
 		profile_add(&found->raw, stack - roots, decoded->stack_count + roots, 0);
 	watched->tally.last_leaf = decoded->leaf;
 	watched->tally.last_native = decoded->native_leaf;
-	count_last(watched, count);
+	count_last(recorder, watched, count);
 }
 
 /* How many samples this one counts as. One was asked for: whatever it is, the sums agree. */
@@ -418,10 +420,8 @@ static void repeat(struct recorder *recorder, const struct watched_thread *watch
 		count_lost(recorder, LAST_LEFT_OUT, ticks);
 		return;
 	}
-	recorder->counted.counts.samples += ticks;
 	recorder->counted.counts.repeats += ticks;
-	recorder->counted.counts.native_samples += watched->tally.last_native ? ticks : 0;
-	count_last(watched, ticks);
+	count_last(recorder, watched, ticks);
 	if (process->found.raw.timed)
 		timeline_repeat(&process->found.raw.timeline, watched->tally.timeline, ticks,
 				since_start(recorder, last_ns));
@@ -437,11 +437,9 @@ static void settle_cpu_time(struct recorder *recorder, struct watched_thread *wa
 	const uint64_t periods = cpu_time_periods(tally, recorder->options.rate);
 	if (periods == 0)
 		return;
-	recorder->counted.counts.samples += periods;
-	recorder->counted.counts.native_samples += tally->last_native ? periods : 0;
 	recorder->counted.left_out -= periods;
 	recorder->counted.counts.squares += periods * periods;
-	count_last(watched, periods);
+	count_last(recorder, watched, periods);
 	if (watched->process->found.raw.timed)
 		time_samples(watched, periods, since_start(recorder, recorder->span.end_ns), 0);
 }

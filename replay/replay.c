@@ -416,8 +416,8 @@ static void repeat(struct replay *replay)
 {
 	struct replay_thread *thread =
 		replay_thread_of(&replay->threads, (pid_t)capture_get(&replay->file, 4));
-	const bool has_time = replay->file.at < replay->file.size; /* older files have none */
-	const uint64_t time_ns = has_time ? capture_get(&replay->file, 8) : 0;
+	const uint64_t time_ns =
+		capture_get(&replay->file, 8); /* 0: an older file, without times */
 	if (thread->count == 0)
 		return;
 	replay_thread_repeat(&replay->threads, thread, &replay->tree, time_ns);

@@ -50,21 +50,17 @@ static uint64_t since_first(struct replay_threads *threads, uint64_t time_ns)
 	if (!threads->started)
 		threads->start_ns = time_ns;
 	threads->started = true;
-	const uint64_t since = time_ns > threads->start_ns ? time_ns - threads->start_ns : 0;
-	if (since > threads->latest_ns)
-		threads->latest_ns = since;
-	return since;
+	return time_ns > threads->start_ns ? time_ns - threads->start_ns : 0;
 }
 
 void replay_thread_count(struct replay_threads *threads, struct replay_thread *thread,
 			 struct profile *tree, uint64_t time_ns, uint32_t flags)
 {
 	const uint32_t node = profile_add(tree, thread->ids, thread->count, 1);
-	thread->last_ns = since_first(threads, time_ns);
 	if (!tree->timed)
 		return;
 	timeline_add(&tree->timeline,
-		     &(struct profile_sample){.time_ns = thread->last_ns,
+		     &(struct profile_sample){.time_ns = since_first(threads, time_ns),
 					      .node = node,
 					      .thread = number_of(thread, &tree->timeline),
 					      .count = 1,
@@ -77,10 +73,7 @@ void replay_thread_repeat(struct replay_threads *threads, struct replay_thread *
 	profile_add(tree, thread->ids, thread->count, 1);
 	if (!tree->timed)
 		return;
-	const uint64_t next_ns = thread->last_ns + tree->timeline.period_ns;
-	thread->last_ns = time_ns			 ? since_first(threads, time_ns)
-			  : next_ns > threads->latest_ns ? next_ns
-							 : threads->latest_ns;
 	/* A file may say late that it has times: then there is no run to repeat. */
-	timeline_repeat(&tree->timeline, number_of(thread, &tree->timeline), 1, thread->last_ns);
+	timeline_repeat(&tree->timeline, number_of(thread, &tree->timeline), 1,
+			since_first(threads, time_ns));
 }

@@ -13,8 +13,7 @@ struct replay_thread {
 	const char *name; /* interned; NULL: not known */
 	pid_t tid;
 	bool known_to_python, native_leaf;
-	uint32_t number;  /* in the timeline; TIMELINE_NONE: not yet */
-	uint64_t last_ns; /* of its last sample, since the first of all */
+	uint32_t number; /* in the timeline; TIMELINE_NONE: not yet */
 };
 
 struct replay_threads {
@@ -22,7 +21,7 @@ struct replay_threads {
 	struct replay_thread *threads;
 	size_t count, capacity;
 	bool started;
-	uint64_t start_ns, latest_ns; /* of the first sample; of the latest one, since that */
+	uint64_t start_ns; /* of the first sample in the timeline, once started */
 };
 
 void replay_threads_release(struct replay_threads *threads);
@@ -37,7 +36,7 @@ void replay_thread_name(struct replay_thread *thread, struct profile *tree, cons
 void replay_thread_count(struct replay_threads *threads, struct replay_thread *thread,
 			 struct profile *tree, uint64_t time_ns, uint32_t flags);
 
-/* Counts it once more. time_ns 0: not known; it is at the tick of what came last. */
+/* Counts it once more. time_ns: as above; what has no timeline needs none. */
 void replay_thread_repeat(struct replay_threads *threads, struct replay_thread *thread,
 			  struct profile *tree, uint64_t time_ns);
 
