@@ -203,6 +203,7 @@ class Grammar:
                   if number in self.roots.get(kind, ())}
         if not states:
             return f"{root.text} is not where a {kind} thread begins"
+        bare = max((i for i, frame in enumerate(stack) if frame.module == "[gap]"), default=0)
         for here, following in zip(places, places[1:]):
             caller, callee = stack[here], stack[following]
             wanted = set(self.by_place.get(self.key(callee), ()))
@@ -219,8 +220,9 @@ class Grammar:
             if not self.native and not between:
                 states = after
                 continue
-            # Native frames are missing where it says so.
-            states = after if "[gap]" in between else {state for state in after if self.fits(between, state)}
+            # Native frames are missing where it says so, and outside of there.
+            missing = "[gap]" in between or following < bare and not between
+            states = after if missing else {state for state in after if self.fits(between, state)}
             if not states:
                 expected = " or ".join(sorted({" ".join(self.through[state] or ["nothing"])
                                                for state in after}))
