@@ -285,16 +285,13 @@ static struct module *adopt(struct module_table *table, struct module *fresh)
 }
 
 /*
- * The module of an executable mapping: an old one if its file was at this place before, else a new
- * one. A file that was loaded elsewhere before is opened again: it may have been rewritten.
+ * The module of an executable mapping whose file was not at this place before. One that was loaded
+ * elsewhere is opened again: it may have been rewritten.
  */
-static struct module *find_module(struct refresh *refresh, size_t index)
+static struct module *new_module(struct refresh *refresh, size_t index)
 {
 	const struct maps_line *line = &refresh->maps->lines[index];
-	struct module *known = known_module(refresh->table, line);
 	uint64_t bias;
-	if (known)
-		return known;
 	struct module *module = open_image(refresh, index);
 	if (!module)
 		return NULL;
@@ -336,10 +333,11 @@ static void find_executable(struct refresh *refresh)
 			refresh->modules[i] = old->module;
 			continue;
 		}
-		if (!may_open(refresh, line))
+		refresh->modules[i] = known_module(refresh->table, line);
+		if (refresh->modules[i] || !may_open(refresh, line))
 			continue;
 		/* In the middle of an exec a file can be refused that is there a moment later. */
-		refresh->modules[i] = find_module(refresh, i);
+		refresh->modules[i] = new_module(refresh, i);
 		if (!refresh->modules[i])
 			refresh->attempts[i]++;
 	}

@@ -25,6 +25,10 @@ static const uint64_t REFRESH_SAVED_NS = 400000000; /* ... of which so much may 
 bool process_refresh_is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
 {
 	uint64_t interval = REFRESH_NS;
+	/* Samples that wait may still be of code that was made since the last one. */
+	if (atomic_load(&process->ending) && process->refreshed_ns &&
+	    reason != REFRESH_UNKNOWN_CODE)
+		return false;
 	if (reason == REFRESH_STACK_END)
 		interval = REFRESH_SOON_NS;
 	else if (reason == REFRESH_UNKNOWN_CODE)
@@ -49,12 +53,6 @@ void process_note_refresh(struct process *process, enum refresh_reason reason, b
 		process->useless++;
 }
 
-static bool may_refresh(const struct process *process)
-{
-	return !target_is_core(process->target) &&
-	       !(atomic_load(&process->ending) && process->refreshed_ns);
-}
-
 /* *changed: the table is another one than before. */
 static bool read_modules(struct process *process, bool *changed, struct error *error)
 {
@@ -74,8 +72,8 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 	struct process *process = context;
 	struct error error;
 	bool changed = false;
-	const bool looks =
-		may_refresh(process) && process_refresh_is_due(process, reason, clock_now_ns());
+	const bool looks = !target_is_core(process->target) &&
+			   process_refresh_is_due(process, reason, clock_now_ns());
 	if (looks) {
 		if (!read_modules(process, &changed, &error))
 			log_debug("sample", "cannot read the mappings: %s", error.message);

@@ -75,7 +75,7 @@ struct process {
 	uint64_t met_ns;       /* when the program was seen first */
 	uint64_t open_cost_ns; /* what the last one took */
 	bool unready;	       /* its interpreter was not initialised then */
-	_Atomic bool ending;   /* the rest is decoded with what is known */
+	_Atomic bool ending;   /* the rest is decoded; no file is opened for it */
 	struct findings found;
 	struct process_news news;
 	_Atomic int state;	 /* enum process_state */

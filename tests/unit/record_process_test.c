@@ -101,6 +101,19 @@ static void code_that_stays_unknown_is_looked_for_less_often(void **state)
 	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
 }
 
+static void what_waits_at_the_end_is_looked_for_as_well(void **state)
+{
+	(void)state;
+	const uint64_t start = 5000 * MS;
+	struct process process = {0};
+	atomic_store(&process.ending, true);
+	assert_true(process_refresh_is_due(&process, REFRESH_REGULAR, start));
+	process_charge_refresh(&process, start, MS / 10);
+	assert_true(process_refresh_is_due(&process, REFRESH_UNKNOWN_CODE, start + MS));
+	assert_false(process_refresh_is_due(&process, REFRESH_STACK_END, start + 9000 * MS));
+	assert_false(process_refresh_is_due(&process, REFRESH_REGULAR, start + 9000 * MS));
+}
+
 static void refreshes_have_a_part_of_the_time_on_the_whole(void **state)
 {
 	(void)state;
@@ -123,6 +136,7 @@ int main(void)
 		cmocka_unit_test(one_without_an_interpreter_takes_a_part_of_the_time),
 		cmocka_unit_test(a_library_loaded_after_a_costly_first_look_is_seen),
 		cmocka_unit_test(code_that_stays_unknown_is_looked_for_less_often),
+		cmocka_unit_test(what_waits_at_the_end_is_looked_for_as_well),
 		cmocka_unit_test(refreshes_have_a_part_of_the_time_on_the_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
