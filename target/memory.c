@@ -240,11 +240,24 @@ static void read_by_file(struct job *job)
 	job->got = -1;
 }
 
+/* The thread that it was read by has ended, as the first one may before the others. */
+static bool is_another_alive(struct job *job)
+{
+	const pid_t before = job->tid;
+	if (job->got >= 0 || job->os_errno != ESRCH || !target_find_living_thread(job->target))
+		return false;
+	job->tid = atomic_load(&job->target->state->living_tid);
+	return job->tid != before;
+}
+
 static void read_now(struct job *job)
 {
-	if (errand_is_needed())
+	if (errand_is_needed()) {
 		read_by_file(job);
-	else
+		return;
+	}
+	read_with_rights(job);
+	if (is_another_alive(job))
 		read_with_rights(job);
 }
 

@@ -26,13 +26,27 @@ enum { AUXV_LIMIT = 1024, COMMAND_LINE_LIMIT = 4096, PATH_LIMIT = 4096 };
 enum { STATUS_LIMIT = 4096 };
 
 /* False with errno: ESRCH also where it says nothing. */
-static bool read_stat(const struct target *target, struct proc_stat *stat)
+static bool read_stat_at(const struct target *target, const char *path, struct proc_stat *stat)
 {
 	char text[TARGET_STAT_SIZE];
-	const ssize_t size = proc_read(target->directory, "stat", text, sizeof(text));
+	const ssize_t size = proc_read(target->directory, path, text, sizeof(text));
 	if (size >= 0)
 		errno = ESRCH;
 	return size > 0 && proc_parse_stat(text, stat);
+}
+
+static bool read_stat(const struct target *target, struct proc_stat *stat)
+{
+	return read_stat_at(target, "stat", stat);
+}
+
+/* With what it says of the memory: a first thread that has ended before others has none any more.
+ */
+static bool read_memory_stat(const struct target *target, struct proc_stat *stat)
+{
+	char path[64];
+	proc_living_path(target, "stat", path);
+	return read_stat_at(target, path, stat) && !target_state_is_end(stat->state);
 }
 
 /* ---- identity ---- */
@@ -292,7 +306,7 @@ bool target_image_key(const struct target *target, uint64_t *key, struct error *
 	struct stat file;
 	uint64_t random;
 	proc_living_path(target, "exe", path);
-	if (!read_stat(target, &stat) || fstatat(target->directory, path, &file, 0) < 0 ||
+	if (!read_memory_stat(target, &stat) || fstatat(target->directory, path, &file, 0) < 0 ||
 	    !read_random(target, &random))
 		return error_set(error, ERROR_GONE, "process %d has ended", (int)target->pid);
 	*key = hash_pair(hash_pair(file.st_dev, file.st_ino),
@@ -305,7 +319,7 @@ remote_addr target_start_stack(const struct target *target)
 	struct proc_stat stat;
 	if (target->core)
 		return core_start_stack(target->core);
-	return read_stat(target, &stat) ? stat.start_stack : 0;
+	return read_memory_stat(target, &stat) ? stat.start_stack : 0;
 }
 
 /* ---- files as the target sees them ---- */

@@ -389,8 +389,9 @@ static bool next_hex(const char **at, uint64_t *value)
 }
 
 /*
- * "running\n", "-1 0x7ffd2c1e 0x7f0c21\n" (blocked, not in a call: SP, PC) or
- * "202 0x55d0 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd2c1e 0x7f0c21\n" (six arguments, SP, PC).
+ * "running\n", "-1 0x7ffd2c1e 0x7f0c21\n" (blocked, not in a call: SP, PC), "-1 0x0 0x0\n" (ended,
+ * as a main thread may be before the others: it has no stack) or "202 0x55d0 0x189 0x0 0x0 0x0
+ * 0xffffffff 0x7ffd2c1e 0x7f0c21\n" (six arguments, SP, PC).
  */
 static bool parse_wait(const char *text, struct target_wait *wait)
 {
@@ -434,6 +435,8 @@ bool target_thread_wait(const struct target_thread_files *files, struct target_w
 	if (!parse_wait(text, &found))
 		return error_set(error, ERROR_CORRUPT, "thread %d: cannot understand \"%.40s\"",
 				 (int)files->tid, text);
+	if (!found.running && found.number == -1 && found.sp == 0 && found.pc == 0)
+		return error_set(error, ERROR_GONE, "thread %d has ended", (int)files->tid);
 	/*
 	 * Woken, but not yet on a CPU (TASK_WAKING: for some 20 us after each of our stops, when
 	 * its CPU went idle meanwhile): not blocked in anything.
