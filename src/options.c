@@ -143,15 +143,22 @@ double options_number(const struct argp_state *state, const char *option, const 
 	return value;
 }
 
-void options_add_pid(const struct argp_state *state, struct options *options, const char *text)
+/* Unless it is there; false: there is no room for it. */
+static bool add_process(struct options *options, pid_t pid)
 {
-	const pid_t pid = options_id(state, "process", text);
 	for (size_t i = 0; i < options->pid_count; i++)
 		if (options->pids[i] == pid)
-			return;
+			return true;
 	if (options->pid_count == OPTIONS_MAX_PROCESSES)
-		argp_error(state, "at most %d processes", OPTIONS_MAX_PROCESSES);
+		return false;
 	options->pids[options->pid_count++] = pid;
+	return true;
+}
+
+void options_add_pid(const struct argp_state *state, struct options *options, const char *text)
+{
+	if (!add_process(options, options_id(state, "process", text)))
+		argp_error(state, "at most %d processes", OPTIONS_MAX_PROCESSES);
 }
 
 static void add_thread(const struct argp_state *state, struct options *options, const char *text)
@@ -487,6 +494,19 @@ void options_apply_log(const struct options *options, const char *program)
 	log_set_level(options->log.level);
 	for (size_t i = 0; i < options->log.area_count; i++)
 		log_enable_area(options->log.areas[i]);
+}
+
+void options_find_processes(struct options *options)
+{
+	const size_t given = options->pid_count;
+	options->pid_count = 0;
+	for (size_t i = 0; i < given; i++) {
+		const pid_t pid = options->pids[i], process = target_process_of(pid);
+		if (process != pid)
+			log_warning("%d is a thread of process %d: that is looked at", (int)pid,
+				    (int)process);
+		(void)add_process(options, process); /* there is room: there are no more */
+	}
 }
 
 bool options_thread_wanted(const struct options *options, pid_t tid)

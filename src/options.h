@@ -115,6 +115,9 @@ void options_parse_precord(int argc, char **argv, struct options *options);
 /* Turns on what -q, -v and --debug ask for. */
 void options_apply_log(const struct options *options, const char *program);
 
+/* Takes the process for a thread that was given in its place, and says so; each is there once. */
+void options_find_processes(struct options *options);
+
 /* The first output that a browser shows; NULL: there is none. */
 const struct options_output *options_browsable(const struct options *options);
 

@@ -38,6 +38,7 @@ int main(int argc, char **argv)
 	target_rights_begin();
 	options_parse_pdump(argc, argv, &options);
 	options_apply_log(&options, "pdump");
+	options_find_processes(&options);
 	struct error error;
 	sigset_t mask;
 	view_json_begin();

@@ -550,6 +550,7 @@ int main(int argc, char **argv)
 	view_json_begin();
 	options_parse_precord(argc, argv, &recording.options);
 	options_apply_log(&recording.options, "precord");
+	options_find_processes(&recording.options);
 	alloc_set_end_status(failed_status(&recording, EXIT_IO));
 	const struct guardian_options outer = {.status = failed_status(&recording, EXIT_IO),
 					       .lost = "nothing more is written",

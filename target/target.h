@@ -109,6 +109,10 @@ struct target_range {
 ssize_t target_read_ranges(const struct target *target, const struct target_range *ranges,
 			   size_t count, void *buffer);
 
+/* The process that has a thread of that number; the number itself, where it is a process or nothing
+ * is known of it. */
+pid_t target_process_of(pid_t tid);
+
 /* True while /proc/PID is the same process and not a zombie, and where that cannot be read. */
 bool target_alive(const struct target *target);
 

@@ -138,6 +138,17 @@ pid_t target_thread_tracer(const struct target *target, pid_t tid)
 	return tracer ? (pid_t)strtol(tracer, NULL, 10) : 0;
 }
 
+pid_t target_process_of(pid_t tid)
+{
+	char path[32], text[STATUS_SIZE];
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	if (proc_read(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return tid;
+	const char *process = status_field(text, "\nTgid:\t");
+	const pid_t pid = process ? (pid_t)strtol(process, NULL, 10) : 0;
+	return pid > 0 ? pid : tid;
+}
+
 static bool cannot_list(const struct target *target, int os_errno, struct error *error)
 {
 	return error_set_errno(error, os_errno == ENOENT ? ESRCH : os_errno,
