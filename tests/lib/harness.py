@@ -424,6 +424,11 @@ def preport(*arguments, **options):
     return run(PREPORT, *arguments, **options)
 
 
+def busy(seconds):
+    """Lines of a program that uses so much of a CPU: on a loaded machine it lives as much longer."""
+    return f"import os\nend = sum(os.times()[:2]) + {seconds}\nwhile sum(os.times()[:2]) < end: pass\n"
+
+
 def start(*command, **options):
     """A command in the background: Popen, stdout and stderr as pipes, no stdin, unless given."""
     if not os.path.exists(str(command[0])):
