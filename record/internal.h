@@ -67,8 +67,7 @@ struct watched_thread {
 	struct thread_tally tally;
 };
 
-/* ---- threads under watch: watched_threads.c
- * ---------------------------------------------------------- */
+/* ---- watched_threads.c ---------------------------------------------------------------------- */
 
 /*
  * The threads under watch, those that are asleep behind the others. Those that have ended stand
@@ -108,8 +107,7 @@ struct watched_thread *threads_find(const struct watched_threads *threads, pid_t
 /* The kernel has reported that the thread ended. */
 void threads_end(struct watched_threads *threads, pid_t tid);
 
-/* Moves the thread to those that are awake (as new ones are), or asleep; others may change places.
- */
+/* Moves it to those that are awake (as new ones are), or asleep; others may change places. */
 void threads_mark_awake(struct watched_threads *threads, struct watched_thread *watched);
 void threads_mark_asleep(struct watched_threads *threads, struct watched_thread *watched);
 

@@ -13,8 +13,7 @@
 #include "target/core.h"
 
 static const uint64_t REFRESH_NS = 1000000000; /* libraries come and go */
-/* For the end of a stack; for unknown code after a look that did not help, twice as much after each
- * further one. */
+/* For the end of a stack; for unknown code twice as much after each look that did not help. */
 static const uint64_t REFRESH_SOON_NS = 2000000;
 enum {
 	USELESS_MOST = 6, /* so many of them count */
@@ -22,12 +21,17 @@ enum {
 };
 static const uint64_t REFRESH_SAVED_NS = 400000000; /* ... of which so much may be saved up */
 
+bool process_is_past(const struct process *process)
+{
+	return atomic_load(&process->news.epoch) != process->worker_epoch;
+}
+
 bool process_refresh_is_due(const struct process *process, enum refresh_reason reason, uint64_t now)
 {
 	uint64_t interval = REFRESH_NS;
 	/* Samples that wait may still be of code that was made since the last one. */
-	if (atomic_load(&process->ending) && process->refreshed_ns &&
-	    reason != REFRESH_UNKNOWN_CODE)
+	if (process_is_past(process) || (atomic_load(&process->ending) && process->refreshed_ns &&
+					 reason != REFRESH_UNKNOWN_CODE))
 		return false;
 	if (reason == REFRESH_STACK_END)
 		interval = REFRESH_SOON_NS;
@@ -79,7 +83,7 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 			log_debug("sample", "cannot read the mappings: %s", error.message);
 		process_note_refresh(process, reason, changed);
 	}
-	if (reason == REFRESH_REGULAR)
+	if (reason == REFRESH_REGULAR && !process_is_past(process))
 		module_table_follow_jit(modules);
 	return changed;
 }
@@ -87,7 +91,7 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 static bool refresh_threads(void *context, const struct python_runtime *runtime, struct join *join)
 {
 	const struct process *process = context;
-	return join_refresh(join, runtime, process->target, NULL);
+	return !process_is_past(process) && join_refresh(join, runtime, process->target, NULL);
 }
 
 static void open_target(struct process *process, struct target *target)

@@ -18,7 +18,8 @@
  * two marks are set by either and cleared by the taker.
  */
 struct process_news {
-	_Atomic uint64_t epoch; /* how often the target has executed another program */
+	_Atomic uint64_t epoch;	     /* how often the target has executed another program */
+	_Atomic uint64_t epoch_from; /* then: what of the queue was pushed before */
 	_Atomic(const struct python_runtime *) runtime; /* as the worker last opened it */
 	_Atomic uint64_t runtime_epoch;
 	_Atomic remote_addr main_stack_end;
@@ -110,6 +111,9 @@ void process_release(struct process *process); /* one that was not opened, too, 
 
 /* From now on what the decoder reads of the process is kept; NULL: no longer. */
 void process_set_capture(struct process *process, struct capture *capture);
+
+/* The worker's program is not the one that runs: its memory is no more. */
+bool process_is_past(const struct process *process);
 
 /* Whether the module table is to be read anew for that reason. Refreshes have the CPU an eighth of
  * the time; what of it was not used lately may be used at once: the first one opens all modules,

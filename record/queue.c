@@ -120,6 +120,7 @@ static void add(struct queue *queue, struct queue_entry entry)
 {
 	const size_t bytes = entry.raw ? raw_sample_footprint(entry.raw) : 0;
 	atomic_fetch_add(&entry.watched->in_use, 1);
+	queue->pushed++;
 	queue->ready[(queue->ready_first + queue->ready_count++) % QUEUE_ENTRIES] = entry;
 	queue->ready_bytes += bytes;
 	/*
@@ -207,6 +208,7 @@ void queue_done(struct queue *queue, const struct queue_entry *entry)
 {
 	if (entry->raw)
 		queue_give_back(queue, entry->raw);
+	queue->done++;
 	/* Last: the thread may be freed from now on. */
 	atomic_fetch_sub(&entry->watched->in_use, 1);
 }

@@ -43,7 +43,8 @@ struct queue {
 	size_t turns, least_free; /* since the last look for idle ones */
 	size_t idle; /* of the free ones, how many from the far end on are to be freed */
 	bool closed, woken;
-	_Atomic bool taking; /* the taker is awake, and keeps threads off its CPU */
+	uint64_t pushed, done; /* entries so far: the taker's, the worker's */
+	_Atomic bool taking;   /* the taker is awake, and keeps threads off its CPU */
 };
 
 void queue_init(struct queue *queue);

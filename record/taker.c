@@ -54,9 +54,10 @@ static bool has_unjoined(struct process *process)
 }
 
 /* Another program runs now: the only thread left has the process's id. */
-static void follow_exec(struct process *process)
+static void follow_exec(struct recorder *recorder, struct process *process)
 {
 	threads_forget(&process->threads);
+	atomic_store(&process->news.epoch_from, recorder->queue.pushed);
 	atomic_fetch_add(&process->news.epoch, 1);
 	process->taker.runtime = NULL;
 	process->taker.join.valid = false;
@@ -76,7 +77,7 @@ static void watch(struct recorder *recorder, struct process *process)
 	case TRACER_CHILD:
 		break;
 	case TRACER_EXEC:
-		follow_exec(process);
+		follow_exec(recorder, process);
 		break;
 	case TRACER_PROCESS_ENDED:
 		adoption_end(recorder, process);
@@ -230,7 +231,7 @@ static void poll_events(struct recorder *recorder)
 		case TRACER_EXEC:
 			process = process_set_find(&recorder->processes, tid);
 			if (process)
-				follow_exec(process);
+				follow_exec(recorder, process);
 			taker_call_worker(recorder);
 			break;
 		case TRACER_PROCESS_ENDED:

@@ -128,13 +128,15 @@ bool worker_open(struct recorder *recorder, struct process *process, struct erro
 	return true;
 }
 
-/* A command that has just started has no interpreter yet, one that executed has another. */
-static bool is_to_be_opened(const struct process *process, uint64_t now)
+/* A command that has just started has no interpreter yet, one that executed has another; but first
+ * what was taken of the program before is decoded. */
+static bool is_to_be_opened(const struct queue *queue, const struct process *process, uint64_t now)
 {
 	if (python_is_open(process) || (atomic_load(&process->ending) && process->met_ns))
 		return false;
-	return atomic_load(&process->news.epoch) != process->worker_epoch ||
-	       now - process->opened_ns >= process_reopen_interval(process, now);
+	if (process_is_past(process))
+		return queue->done >= atomic_load(&process->news.epoch_from);
+	return now - process->opened_ns >= process_reopen_interval(process, now);
 }
 
 /* The taker may give the place of a process that has ended away meanwhile: not while it is held. */
@@ -144,7 +146,8 @@ static void try_open(struct recorder *recorder, struct process *process, uint64_
 	if (atomic_load(&process->state) != PROCESS_LIVE ||
 	    pthread_mutex_trylock(&process->opening) != 0)
 		return;
-	if (atomic_load(&process->state) == PROCESS_LIVE && is_to_be_opened(process, now)) {
+	if (atomic_load(&process->state) == PROCESS_LIVE &&
+	    is_to_be_opened(&recorder->queue, process, now)) {
 		if (!worker_open(recorder, process, &error))
 			log_debug("python", "%s", error.message);
 		process->open_cost_ns = clock_now_ns() - process->opened_ns;
@@ -152,9 +155,8 @@ static void try_open(struct recorder *recorder, struct process *process, uint64_
 	pthread_mutex_unlock(&process->opening);
 }
 
-/* How long, in milliseconds, to wait for samples before the next look: not long while there are
- * some without an interpreter, still less while one is about to be initialised. 0: as long as one
- * likes. */
+/* For how many milliseconds to wait for samples before the next look: few while there are some
+ * without an interpreter, still fewer while one is about to be initialised. 0: any number. */
 static unsigned try_open_all(struct recorder *recorder, uint64_t now)
 {
 	struct process_set *set = &recorder->processes;
@@ -396,6 +398,7 @@ static void work_on(struct recorder *recorder, const struct queue_entry *entry)
 		count_lost(recorder, LAST_GONE, 1);
 		return;
 	}
+	process->source.code = process_is_past(process) ? NULL : target_memory(process->target);
 	decode_and_count(recorder, raw, entry->watched);
 	/* Behind the modules and the thread's name that decoding it may have brought up. */
 	if (process->capture) {
@@ -488,8 +491,7 @@ static bool has_untried(const struct process_set *set)
 {
 	for (size_t i = 0; i < process_set_count(set); i++) {
 		const struct process *process = process_set_at(set, i, PROCESS_LIVE);
-		if (process && (process->opened_ns == 0 ||
-				process->worker_epoch != atomic_load(&process->news.epoch)))
+		if (process && (process->opened_ns == 0 || process_is_past(process)))
 			return true;
 	}
 	return false;
