@@ -28,11 +28,19 @@ bool input_open(struct input *input, const char *path, struct error *error)
 	if (input_peek(input, 1, &bytes) > 0 || !input->damaged)
 		return true;
 	const int failure = errno;
+	int status;
+	gzerror(input->file, &status);
+	const z_off_t at = gzoffset(input->file);
+	const char *const name = input->name;
 	input_close(input);
-	if (failure)
-		return error_set_errno(error, failure, "cannot read %.120s", path);
-	return error_set(error, ERROR_CORRUPT, "%.120s: its compressed data are damaged at byte 0",
-			 path);
+	if (status == Z_ERRNO)
+		return error_set_errno(error, failure, "cannot read %.120s", name);
+	if (at < 0) /* of a pipe */
+		return error_set(error, ERROR_CORRUPT, "%.120s: its compressed data are damaged",
+				 name);
+	return error_set(error, ERROR_CORRUPT,
+			 "%.120s: its compressed data are damaged, before byte %lld", name,
+			 (long long)at);
 }
 
 void input_close(struct input *input)

@@ -366,6 +366,17 @@ static void begin_apart(struct recording *recording)
 	apart_begin_live(&recording->apart);
 }
 
+/* Of several, the one that it is about. */
+static void say_which(struct error *error, pid_t pid)
+{
+	const struct error plain = *error;
+	char number[16];
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	if (!strstr(plain.message, number))
+		snprintf(error->message, sizeof(error->message), "process %s: %.170s", number,
+			 plain.message);
+}
+
 /* Returns 0, or the exit status. */
 static int start(struct recording *recording)
 {
@@ -378,6 +389,8 @@ static int start(struct recording *recording)
 	if (status || recorder_start(&targets, &recording->session, recording->strings,
 				     &recording->recorder, &failed, &error))
 		return status;
+	if (targets.count > 1 && failed)
+		say_which(&error, failed);
 	status = report_error(&error, failed);
 	if (recording->options.command)
 		kill(recording->command.pid, SIGKILL); /* it has not executed anything yet */
