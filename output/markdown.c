@@ -82,7 +82,7 @@ static void sort(struct rows *rows, int (*order)(const void *, const void *))
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
-/* The row of each node's text and kind: an index. */
+/* The row of each node's text: an index. Its kind: what the function is, also where it idles. */
 static uint32_t *make_rows(struct rows *rows, const struct view *view)
 {
 	struct table ids;
@@ -92,11 +92,14 @@ static uint32_t *make_rows(struct rows *rows, const struct view *view)
 		const struct frame *frame = &view->profile->frames[view->nodes[i].frame];
 		const char *text = view_text(view, i);
 		uint32_t id;
-		if (!table_find(&ids, (uint64_t)(uintptr_t)text, frame->kind, &id)) {
+		const uint64_t key = (uint64_t)(uintptr_t)text;
+		if (!table_find(&ids, key, frame->kind == FRAME_THREAD, &id)) {
 			id = (uint32_t)rows->count;
 			add_row(rows, &(struct row){.text = text, .kind = frame->kind});
-			table_put(&ids, (uint64_t)(uintptr_t)text, frame->kind, id);
+			table_put(&ids, key, frame->kind == FRAME_THREAD, id);
 		}
+		if (rows->list[id].kind == FRAME_IDLE)
+			rows->list[id].kind = frame->kind;
 		of[i] = id;
 		rows->list[id].self += view->nodes[i].self;
 	}
@@ -260,13 +263,13 @@ static void put_lines(const struct report *report)
 
 static void put_kinds(const struct report *report)
 {
-	const struct view *view = &report->functions;
+	const struct profile *profile = report->profile;
 	struct rows rows = {0};
 	for (int kind = 0; kind < FRAME_KIND_COUNT; kind++)
 		add_row(&rows, &(struct row){.text = view_kind_title(kind), .kind = kind});
-	for (uint32_t i = 1; i < view->count; i++)
-		rows.list[view->profile->frames[view->nodes[i].frame].kind].self +=
-			view->nodes[i].self;
+	for (size_t i = 1; i < profile->node_count; i++)
+		rows.list[profile->frames[profile->nodes[i].frame].kind].self +=
+			profile->nodes[i].self;
 	sort(&rows, by_self);
 	begin(report, "Kinds of code, by the innermost frame");
 	for (size_t i = 0; i < rows.count && rows.list[i].self; i++) {
@@ -327,9 +330,9 @@ bool output_markdown(const struct profile *profile, const struct view_options *o
 	struct view_options short_form = *options;
 	struct report report = {.profile = profile, .out = out, .with_lines = options->lines};
 	short_form.lines = false;
-	view_init(&report.functions, profile, &short_form, VIEW_BOXES);
+	view_init(&report.functions, profile, &short_form, VIEW_TEXTS);
 	if (report.with_lines)
-		view_init(&report.lines, profile, options, VIEW_BOXES);
+		view_init(&report.lines, profile, options, VIEW_TEXTS);
 	report.whole = report.functions.totals[0];
 	const size_t start = out->size;
 	/* Long names: then fewer of them, unless so many were asked for. */

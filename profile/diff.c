@@ -76,10 +76,11 @@ static double sigmas_of(size_t count)
 /* ---- one tree of both ---------------------------------------------------------------------------
  */
 
-/* The first frame with that text and kind stands for all. */
+/* The first frame with that text stands for all, whatever its kind: a function is idle, too, in
+ * some of its samples, and not all files keep kinds. But a thread is none. */
 struct functions {
 	struct profile *tree;
-	struct table ids; /* (text, kind) -> frame in tree */
+	struct table ids; /* (text, is a thread) -> frame in tree */
 	struct interner *strings;
 };
 
@@ -89,11 +90,15 @@ static uint32_t function_of(struct functions *functions, const struct frame *fra
 	strbuf_init(&text);
 	frame_text(&text, frame, false, false);
 	const uint64_t key = (uint64_t)(uintptr_t)intern_text(functions->strings, text.text);
+	const bool is_thread = frame->kind == FRAME_THREAD;
 	uint32_t id;
-	if (table_find(&functions->ids, key, frame->kind, &id))
+	if (table_find(&functions->ids, key, is_thread, &id)) {
+		if (functions->tree->frames[id].kind == FRAME_IDLE)
+			functions->tree->frames[id].kind = frame->kind;
 		return id;
+	}
 	id = profile_frame(functions->tree, frame);
-	table_put(&functions->ids, key, frame->kind, id);
+	table_put(&functions->ids, key, is_thread, id);
 	return id;
 }
 

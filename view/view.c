@@ -136,7 +136,7 @@ void view_init(struct view *view, const struct profile *profile, const struct vi
 	*view = (struct view){.profile = profile, .strings = interner_new(), .use = use};
 	make_texts(view, options);
 	merge_nodes(view);
-	if (use == VIEW_BOXES)
+	if (use != VIEW_FOLDED)
 		add_up(view);
 }
 

@@ -52,7 +52,7 @@ struct view_node {
 
 enum { VIEW_MAX_DEPTH = (1 << 20) - 1 };
 
-enum view_use { VIEW_BOXES, VIEW_FOLDED };
+enum view_use { VIEW_BOXES, VIEW_TEXTS, VIEW_FOLDED };
 
 struct view {
 	const struct profile *profile;
@@ -65,7 +65,8 @@ struct view {
 	enum view_use use;
 };
 
-/* VIEW_FOLDED: texts fit for a folded line, and kind does not tell siblings apart. */
+/* VIEW_TEXTS: kind does not tell siblings apart: a function is idle, too, in some of its samples.
+ * VIEW_FOLDED: nor there, and texts are fit for a folded line. */
 void view_init(struct view *view, const struct profile *profile, const struct view_options *options,
 	       enum view_use use);
 void view_release(struct view *view);
