@@ -239,11 +239,15 @@ static int open_temporary(struct new_file *file)
 	return fd;
 }
 
+/* A fifo that nobody reads is not waited for: ENXIO. One that is slow to read is. */
 static int open_found(int found)
 {
 	char path[40];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
-	return open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+	const int fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	return fd;
 }
 
 static bool open_lent(struct new_file *file, const char *path, struct error *error)
@@ -290,7 +294,10 @@ static bool open_here(struct new_file *file, const char *path, struct error *err
 	}
 	if (file->fd >= 0)
 		return true;
-	error_set_errno(error, errno, "cannot write %.120s", path);
+	if (errno == ENXIO && S_ISFIFO(place.status.st_mode))
+		error_set(error, ERROR_SYSTEM, "cannot write %.120s: nobody reads this pipe", path);
+	else
+		error_set_errno(error, errno, "cannot write %.120s", path);
 	new_file_drop(file);
 	return false;
 }
