@@ -35,6 +35,11 @@ static void take_with_rights(void *context)
 	step->well = dump_take_pass(step->dumper, step->pass, step->error);
 }
 
+static bool is_cut_off(const struct target *target)
+{
+	return target_is_core(target) && target_core_is_cut_off(target);
+}
+
 static bool prepare(struct dumper *dumper, struct dump *dump, struct error *error)
 {
 	struct error problem;
@@ -45,6 +50,10 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 			*error = problem;
 			return false;
 		}
+		const bool may_have = problem.kind == ERROR_TORN || problem.kind == ERROR_ABSENT;
+		if (may_have && is_cut_off(dumper->process.target))
+			error_set(&problem, ERROR_TORN,
+				  "the core file is cut off before what tells of an interpreter");
 		dumper->unread = problem.kind == ERROR_BUSY;
 		dump->python_problem = intern_text(dump->strings, problem.message);
 		dump->no_python = problem.kind == ERROR_ABSENT;

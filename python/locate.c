@@ -222,7 +222,7 @@ static bool locate_code_type(const struct python_candidate *candidate,
 	if (!types[0] && !types[1])
 		runtime->code_type = search_code_type(runtime, memory);
 	return runtime->code_type ||
-	       error_set(error, ERROR_TORN, "the interpreter in %s is not initialised",
+	       error_set(error, ERROR_TORN, "the interpreter in %s is not initialised (any more)",
 			 candidate->module->name);
 }
 

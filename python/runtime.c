@@ -76,7 +76,7 @@ static bool check_runtime(const struct python_runtime *runtime, const struct mem
 	return count > 0 ||
 	       error_set(error, ERROR_TORN, "the interpreter in %s %s", runtime->module->name,
 			 is_finalizing(runtime, memory) ? "has been finalized"
-							: "is not initialised");
+							: "is not initialised (any more)");
 }
 
 static bool try_places(const struct python_candidate *candidate, const struct memory_reader *memory,
