@@ -119,12 +119,20 @@ void recording_report_written(const struct recording *recording, const char *out
 }
 
 /* None was asked. */
-static void report_nothing_to_sample(const struct options *options, bool no_tick)
+static void report_nothing_to_sample(const struct recording *recording, bool no_tick)
 {
+	const struct options *options = &recording->options;
+	struct recorder_status status;
+	recorder_status(recording->recorder, &status);
 	const char *python = options->stacks.native ? "" : "Python ";
 	if (no_tick)
 		log_warning("no samples: the first was due after %g s; a higher rate (-r) may help",
 			    1 / options->rate);
+	else if (!options->stacks.native && !status.python_found)
+		log_warning("no samples: there was no Python%s",
+			    options->subprocesses
+				    ? ""
+				    : "; -s records the processes that are started, too");
 	else if (options->stacks.gil)
 		log_warning("no samples: no thread held the GIL");
 	else if (options->mode == MODE_WALL)
@@ -165,7 +173,7 @@ void recording_report_no_samples(const struct recording *recording,
 			    grouped(causes[most].count, count), grouped(counts->asked, asked),
 			    causes[most].what, causes[most].hint);
 	else
-		report_nothing_to_sample(options, counts->ticks == 0);
+		report_nothing_to_sample(recording, counts->ticks == 0);
 }
 
 bool recording_has_no_python(const struct recording *recording,
