@@ -110,11 +110,14 @@ static void copy_times(struct filtering *filtering)
 	filtering->to.timed = true;
 }
 
-/* How many of the samples that are left are repeats, ... nobody knows: no more than there are. */
-static void at_most_samples(struct profile_counts *counts)
+/* How many of the samples that are left are repeats, ... nobody knows: as many as of all, of what
+ * is seldom no more than there are. */
+static void count_parts(struct profile_counts *counts, uint64_t all)
 {
-	uint64_t *const parts[] = {&counts->repeats, &counts->salvaged, &counts->guessed,
-				   &counts->truncated};
+	uint64_t *const parts[] = {&counts->salvaged, &counts->guessed, &counts->truncated};
+	if (all)
+		counts->repeats =
+			(uint64_t)((double)counts->repeats * (double)counts->samples / (double)all);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (*parts[i] > counts->samples)
 			*parts[i] = counts->samples;
@@ -142,7 +145,7 @@ void profile_filter(struct profile *profile, const struct profile_filter *filter
 	copy_times(&filtering);
 	const uint64_t left_out = profile->counts.samples - filtering.to.counts.samples;
 	filtering.to.counts.asked -= left_out <= profile->counts.asked ? left_out : 0;
-	at_most_samples(&filtering.to.counts);
+	count_parts(&filtering.to.counts, profile->counts.samples);
 	free(filtering.frames);
 	free(filtering.copies);
 	free(filtering.counts);
