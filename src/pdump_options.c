@@ -100,6 +100,8 @@ static error_t parse_pdump(int key, char *value, struct argp_state *state)
 	case 'i':
 		return 0;
 	case KEY_CORE:
+		if (strcmp(value, "-") == 0)
+			argp_error(state, "--core=-: a core file must have a name");
 		parse->options->core.path = value;
 		return 0;
 	case KEY_SYSROOT:
