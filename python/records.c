@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entry records (_PyCFrame, CPython 3.10 to 3.12) into activations of the eval function. Each is a
- * local of that function; the newest is linked before it is filled in, so that what it holds
- * may be left from an earlier call: it is believed only when it joins what lies outside of it. Runs
- * in the pause, as walk.c does.
+ * Entry records (_PyCFrame, CPython 3.10 to 3.12) into activations of the eval function, in the
+ * pause as walk.c. Each is a local of that function; the newest is linked before it is filled in:
+ * what it holds may be of an earlier call, and is believed only when it joins what is outside.
  */
 #include <stdlib.h>
 
@@ -21,9 +20,8 @@ static enum run_step add_to_run(struct walk *walk, const struct frame_view *view
 {
 	const bool dead = !view->is_shim && walk_is_dead(walk, view);
 	/* Only the innermost can be dead: 3.11 unlinks a frame after it has popped it. */
-	if (dead && (view->is_entry || !innermost))
-		return RUN_BREAKS;
-	if (!view->is_shim && !dead && !walk_add_frame(walk, view, error))
+	if (dead ? view->is_entry || !innermost
+		 : !view->is_shim && !walk_add_frame(walk, view, error))
 		return RUN_BREAKS;
 	/* 3.12: greenlet, where it switches, links the shim out (TGreenlet.cpp, expose_frames). */
 	const bool no_shim = walk->layout->chain == CHAIN_CFRAME_SHIM;
@@ -61,6 +59,9 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 		}
 		if (!walk_view_frame(walk, address, &view, error))
 			break;
+		/* The newest's shim, a local within 4 KB of it, may not have its owner yet. */
+		view.is_shim |= record == walk->room->records &&
+				view.address - record->address + 4096 < 8192;
 		*entry = view.is_shim ? view.address : record->address;
 		const enum run_step step = add_to_run(walk, &view, outer, innermost, error);
 		if (step == RUN_ENDS)
@@ -71,10 +72,9 @@ static bool add_run(struct walk *walk, const struct entry_record *record, remote
 		innermost = false;
 	}
 	walk_go_back(walk->room, &begun);
-	return error->kind == ERROR_CORRUPT
-		       ? false
-		       : error_set(error, ERROR_TORN, "frames of entry record %#llx do not join",
-				   (unsigned long long)record->address);
+	return error->kind != ERROR_CORRUPT &&
+	       error_set(error, ERROR_TORN, "frames of entry record %#llx do not join",
+			 (unsigned long long)record->address);
 }
 
 static bool parse_record(const struct walk *walk, remote_addr address, const uint8_t *bytes,
