@@ -35,11 +35,6 @@ static void take_with_rights(void *context)
 	step->well = dump_take_pass(step->dumper, step->pass, step->error);
 }
 
-static bool is_cut_off(const struct target *target)
-{
-	return target_is_core(target) && target_core_is_cut_off(target);
-}
-
 static bool prepare(struct dumper *dumper, struct dump *dump, struct error *error)
 {
 	struct error problem;
@@ -51,7 +46,7 @@ static bool prepare(struct dumper *dumper, struct dump *dump, struct error *erro
 			return false;
 		}
 		const bool may_have = problem.kind == ERROR_TORN || problem.kind == ERROR_ABSENT;
-		if (may_have && is_cut_off(dumper->process.target))
+		if (may_have && target_core_is_cut_off(dumper->process.target))
 			error_set(&problem, ERROR_TORN,
 				  "the core file is cut off before what tells of an interpreter");
 		dumper->unread = problem.kind == ERROR_BUSY;

@@ -30,8 +30,8 @@ bool process_refresh_is_due(const struct process *process, enum refresh_reason r
 {
 	uint64_t interval = REFRESH_NS;
 	/* Samples that wait may still be of code that was made since the last one. */
-	if (process_is_past(process) || (atomic_load(&process->ending) && process->refreshed_ns &&
-					 reason != REFRESH_UNKNOWN_CODE))
+	if (atomic_load(&process->ending) && process->refreshed_ns &&
+	    reason != REFRESH_UNKNOWN_CODE)
 		return false;
 	if (reason == REFRESH_STACK_END)
 		interval = REFRESH_SOON_NS;
@@ -76,14 +76,15 @@ static bool refresh_modules(void *context, struct module_table *modules, enum re
 	struct process *process = context;
 	struct error error;
 	bool changed = false;
-	const bool looks = !target_is_core(process->target) &&
-			   process_refresh_is_due(process, reason, clock_now_ns());
-	if (looks) {
+	if (process_is_past(process))
+		return false;
+	if (!target_is_core(process->target) &&
+	    process_refresh_is_due(process, reason, clock_now_ns())) {
 		if (!read_modules(process, &changed, &error))
 			log_debug("sample", "cannot read the mappings: %s", error.message);
 		process_note_refresh(process, reason, changed);
 	}
-	if (reason == REFRESH_REGULAR && !process_is_past(process))
+	if (reason == REFRESH_REGULAR)
 		module_table_follow_jit(modules);
 	return changed;
 }

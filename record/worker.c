@@ -128,8 +128,7 @@ bool worker_open(struct recorder *recorder, struct process *process, struct erro
 	return true;
 }
 
-/* A command that has just started has no interpreter yet, one that executed has another; but first
- * what was taken of the program before is decoded. */
+/* A program may have none yet; a new one waits until what was taken of the last one is decoded. */
 static bool is_to_be_opened(const struct queue *queue, const struct process *process, uint64_t now)
 {
 	if (python_is_open(process) || (atomic_load(&process->ending) && process->met_ns))

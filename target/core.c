@@ -380,7 +380,7 @@ bool target_is_core(const struct target *target)
 
 bool target_core_is_cut_off(const struct target *target)
 {
-	return target->core->file->truncated;
+	return target->core && target->core->file->truncated;
 }
 
 uint64_t target_core_time(const struct target *target)

@@ -47,7 +47,7 @@ struct target_crash {
 /* False: it is not the thread that took it, or it was no crash. */
 bool target_core_crash(const struct target *target, pid_t tid, struct target_crash *crash);
 
-/* Some of what was written is missing. */
+/* It is a core file of which some that was written is missing. */
 bool target_core_is_cut_off(const struct target *target);
 
 /* Its mappings as lines of /proc/PID/maps, to be freed; inodes are numbers of files, the device 0.

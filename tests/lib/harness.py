@@ -359,6 +359,12 @@ def process_state(pid, tid=None):
         return None
 
 
+def cpu_time(pid, tid=None):
+    """Clock ticks that the process, or one thread of it, has used."""
+    with open(f"/proc/{pid}/task/{tid}/stat" if tid else f"/proc/{pid}/stat") as file:
+        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+
+
 def where_it_is(pid):
     """What each thread waits in, by its file in /proc; for who has to find out why a test hangs."""
     def shown(tid, name):
